@@ -3,10 +3,12 @@ package posthog_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -107,6 +109,15 @@ func TestBadInput_tenThousandEventsAreTaken(t *testing.T) {
 	body := `{"api_key":"` + shopToken + `","batch":[` + string(marshal(t, click(nil))) +
 		strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`
 	requireCounts(t, s.post(captureDoor, []byte(body)), 1, posthog.MaxEvents-1)
+}
+
+// Nothing is kept of these bodies.
+func TestBadInput_mayBreakOffWhereItIsDiscarded(t *testing.T) {
+	for _, path := range []string{"/s/", "/flags/"} {
+		body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(io.ErrUnexpectedEOF))
+		w := newService(intake.Options{}).send(http.MethodPost, door{path: path}, body)
+		assert.Contains(t, requireError(t, w, http.StatusBadRequest), "broke off")
+	}
 }
 
 func TestBadInput_limitsAreOptions(t *testing.T) {

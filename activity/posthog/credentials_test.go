@@ -144,6 +144,8 @@ func TestWebhook_secret(t *testing.T) {
 		{"no header", shop, "", 401},
 		{"wrong", shop, "wrong", 401},
 		{"a prefix", shop, shopSecret[:len(shopSecret)-1], 401},
+		{"with more behind it", shop, shopSecret + "x", 401},
+		{"in other letter case", shop, strings.ToUpper(shopSecret), 401},
 		{"of another product", shop, bankSecret, 401},
 		{"signed with another product's", shop, signature(bankSecret, body), 401},
 		{"signed with the empty secret", shop, signature("", body), 401},
