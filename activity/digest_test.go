@@ -59,6 +59,8 @@ func TestDigest(t *testing.T) {
 		{"an end in dots", []activity.Action{click("More...")}, "Clicked More..."},
 		{"a label cut", []activity.Action{click(strings.Repeat("long ", 30))},
 			"Clicked " + activity.CleanLabel(strings.Repeat("long ", 30))},
+		{"a title of any length", []activity.Action{foreign("click", strings.Repeat("long ", 100))},
+			"Clicked " + strings.Repeat("long ", 23) + "long…"},
 
 		{"remote", []activity.Action{
 			{Type: "pageview", Title: "Page Load: Dashboard", CanonicalURL: app + "/billing"},

@@ -94,6 +94,8 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 		"another header":       {[]string{"X-Api-Key", apiKey}, noKey},
 		"wrong key":            {[]string{"Authorization", "Bearer guess"}, wrongKey},
 		"beginning of the key": {[]string{"Authorization", "Bearer " + apiKey[:5]}, wrongKey},
+		"more than the key":    {[]string{"Authorization", "Bearer " + apiKey + "x"}, wrongKey},
+		"key in another case":  {[]string{"Authorization", "Bearer " + strings.ToUpper(apiKey)}, wrongKey},
 	}
 	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
 	for name, tt := range tests {
