@@ -141,7 +141,9 @@ func TestAdmin_removesAProduct(t *testing.T) {
 				assert.Empty(t, found)
 			}
 			require.Equal(t, http.StatusOK, report(b, fresh))
-			assert.Equal(t, 1, b.flow("initech", fresh["key"]).total().Accepted)
+			f := b.flow("initech", fresh["key"])
+			assert.Equal(t, 1, f.total().Accepted)
+			assert.Zero(t, f.Readers, "the removed product's stream is over")
 			fresh = a.register(`{"product_id":"initech","force":true}`)
 			lookup := b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(fresh["key"])).json(t)
 			assert.Equal(t, 1.0, lookup["count"], "the event was no duplicate, and other secrets make no other product")
