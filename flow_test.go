@@ -90,6 +90,7 @@ func TestFlow_isOfOneProduct(t *testing.T) {
 	assert.Greater(t, f.Storage.StateBytes, int64(1000))
 	assert.Zero(t, f.LagS)
 	assert.Zero(t, f.Parked)
+	assert.Equal(t, []deskFigures{}, f.Desks, "a list without any, not null")
 
 	other := s.flow("globex", globexKey)
 	assert.Zero(t, other.total(), "nothing of it is another product's")
@@ -127,6 +128,7 @@ func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
 	for _, s := range []*service{a, b} {
 		s.flows(takenFlow.Plus(takenFlow))
 		waittest.Until(t, "both readers are counted", func() bool { return s.flow("acme", acmeKey).Readers == 2 })
+		assert.Zero(t, s.flow("globex", globexKey).Readers, "they are acme's")
 		storage := s.flow("acme", acmeKey).Storage
 		assert.Equal(t, "redis", storage.Engine)
 		assert.Positive(t, storage.LogBytes)

@@ -400,6 +400,7 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 			secret(`attr__role="none OPTION"attr__name="s3cret"`): "Click option",
 		`button:` + secret(``) + `;div:attr__role="option"nth-child="1"`:             "Click option",
 		`div:` + secret(`attr__role="presentation textbox"`):                         "Click div",
+		`div:` + secret(`attr__role="	TextBox  none"`):                               "Click div",
 		`div:` + secret(`attr__contentEditable=""`):                                  "Click div",
 		`div:` + secret(`attr__role="spinbutton button"`):                            "Click button",
 		`ion-input:` + secret(``):                                                    "Click field",
