@@ -557,6 +557,22 @@ func TestPause_keepsWithinTheRateLimit(t *testing.T) {
 	})
 }
 
+func TestLimit_saysWhenItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, helpdesktest.IntercomOptions{RequestsPer10s: 1})
+		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(13 * time.Second)))
+		for range 2 {
+			_, _ = w.client.Note(t.Context(), w.conversation, "x")
+		}
+		_, err := w.client.Note(t.Context(), w.conversation, "x")
+		e := failed(t, err)
+		assert.Equal(t, "rate_limit_exceeded", e.Code)
+		assert.Equal(t, 7*time.Second, e.RetryAfter())
+		assert.True(t, e.AccountWide() && e.Temporary())
+		assert.Equal(t, 7*time.Second, w.client.Pause(w.conversation))
+	})
+}
+
 func TestAdmin_isTheOwnerOfTheTokenUnlessConfigured(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	config := config(w.Intercom)
