@@ -654,6 +654,19 @@ func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	})
 }
 
+// Due work is found again long after the actions that led to it.
+func TestOffers_goesOnAfterALongOutage(t *testing.T) {
+	run(t, helping, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		s.end()
+		time.Sleep(time.Hour)
+		w.start(Options{})
+		time.Sleep(30 * time.Second)
+		assert.False(t, w.desk.Exists(conversation))
+	})
+}
+
 // The session is linked after its last action.
 func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 	run(t, dwelling, func(w *world, s *server, conversation string) {
