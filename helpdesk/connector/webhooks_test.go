@@ -289,6 +289,15 @@ func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
 	}
 }
 
+func TestServeWebhook_waitsForTheAddressThatItWasGiven(t *testing.T) {
+	d := newDoors(t, nil)
+	e := opened("d", "c", helpdesk.Contact{Email: "ada@acme.example"})
+	e.ContactID = "k1"
+	d.says(t, "pending", e)
+	assert.Nil(t, d.stored(t, "plain/c").Contact, "there is nothing to look up")
+	assert.Len(t, d.waiting(t), 1)
+}
+
 func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
 	d := newDoors(t, nil)
 	contact := helpdesk.Contact{Email: "ada@acme.example"}
