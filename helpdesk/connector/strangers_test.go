@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -179,6 +181,33 @@ func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 		assert.Empty(t, f.Backlog("acme").Desks, "nothing waits for the desk")
 		assert.Less(t, f.closes(t), 2*time.Second)
 	})
+}
+
+// A stranger's link awaits its turn, and displaces no match with its own.
+func TestStrangers_areKnownByTheirLinks(t *testing.T) {
+	s := newLinks(t)
+	d := s.newDelivery("acme")
+	for by, want := range map[linkedBy][]int{byStranger: {0, 1}, bySigned: {1, 0}, byWebhook: {1, 0}} {
+		key := fmt.Sprint("zendesk/", by)
+		s.visitAs(t, key, "ada", "", time.Now(), "a")
+		s.linkAs(t, key[len("zendesk/"):], key, by)
+		into := make([]eventlog.Entry, 10)
+		n, err := s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into)
+		require.NoError(t, err)
+		d.accounts = map[string]*account{}
+		require.NoError(t, d.see(eventlog.ID{}, into[n-1:n]))
+		a := d.accounts["zendesk"]
+		assert.Equal(t, want, []int{a.lanes.Len(), a.turns.lanes.Len()}, by)
+	}
+	match := func(by linkedBy) {
+		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, func(assistance.Machine, assistance.Session) assistance.Decision {
+			return assistance.Decision{Reason: assistance.Offered}
+		})
+	}
+	match(byStranger)
+	assert.Nil(t, d.lanes["zendesk/0"].memo)
+	match(byWebhook)
+	assert.NotNil(t, d.lanes["zendesk/2"].memo.match)
 }
 
 // A conversation with something to do later asks for its strangers' turn now and then.
