@@ -288,6 +288,32 @@ func TestCalm_isNotSpentByUnprovenLinks(t *testing.T) {
 	})
 }
 
+// A signed user's note delays the conversation's next note. A stranger's note delays strangers'
+// notes only.
+func TestCalm_isOneForAllButStrangers(t *testing.T) {
+	now := time.Now().Round(0)
+	for want, s := range map[[2]bool]session{{true, false}: {Signed: true}, {false, true}: {}} {
+		c := conversation{Sessions: []session{s}, Writing: &writing{}}
+		c.written("1", now)
+		assert.Equal(t, want, [2]bool{c.NotedAt.Equal(now), c.StrangeAt.Equal(now)})
+	}
+}
+
+func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.desk.size = 150
+		for range 10 {
+			f.visit(t, "s", "a page with a long name")
+		}
+		time.Sleep(time.Minute)
+		at := f.notedAt(linked)
+		require.Greater(t, len(at), 2)
+		for _, second := range at[1:] {
+			assert.Equal(t, 30, second)
+		}
+	})
+}
+
 // clicksOf has a user of that standing click six times in a linked session of a product
 // that takes no claims.
 func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standing) {

@@ -98,6 +98,27 @@ func TestJob_losesTheSummaryAndTheReplyOfAnErasedSession(t *testing.T) {
 	}
 }
 
+// A failed reply delays the answers of its conversation, and no notes.
+func TestJob_delaysTheClassThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newLinks(t).newDelivery("acme")
+		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now())}
+		reply := &step{kind: kindReply}
+		waits := func() time.Duration { return time.Until(j.lane.memo.again[answers]) }
+		require.NoError(t, j.absorb(reply, &helpdesk.APIError{Status: http.StatusConflict}))
+		assert.GreaterOrEqual(t, waits(), backoffs[answers].Min)
+		require.NoError(t, j.absorb(reply, &helpdesk.APIError{Status: http.StatusConflict, Wait: time.Minute}))
+		assert.Equal(t, time.Minute, waits())
+		require.NoError(t, j.absorb(reply, &pausedError{wait: time.Hour}))
+		assert.Equal(t, time.Hour, waits())
+		assert.Zero(t, j.lane.memo.again[notes])
+		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway},
+			&pausedError{account: true}, errNoDocument} {
+			require.ErrorIs(t, j.absorb(reply, err), err)
+		}
+	})
+}
+
 // A server whose lease has passed to another changes nothing.
 func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s := newLinks(t)
@@ -199,4 +220,31 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 		require.NoError(t, note())
 		assert.Equal(t, 2, d.count("note"))
 	})
+}
+
+// Triggers look at the conversation of a session's newest link, also after jobs of earlier ones
+// and after a restart, whose documents come in any order.
+func TestDelivery_ordersTheConversationsOfASession(t *testing.T) {
+	d := &delivery{bySession: map[string][]*lane{}}
+	first, second := &lane{key: "zendesk/9"}, &lane{key: "zendesk/12"}
+	newest := func() string { return d.bySession["s"][len(d.bySession["s"])-1].key }
+	join := func(l *lane, linkedAt int) { d.join(l, "s", linkedAt, eventlog.ID{}, false) }
+	join(first, newLink)
+	join(first, 0)
+	join(second, newLink)
+	assert.Equal(t, "zendesk/12", newest())
+	join(first, 0)
+	assert.Equal(t, "zendesk/12", newest(), "a job of the earlier one runs before the document of the newest was read")
+	join(second, 3)
+	join(first, 0)
+	assert.Equal(t, "zendesk/12", newest(), "or after")
+	join(first, newLink)
+	assert.Equal(t, "zendesk/9", newest(), "it is linked again")
+	join(first, 3)
+	assert.Equal(t, "zendesk/9", newest())
+
+	d.bySession = map[string][]*lane{}
+	join(second, 3)
+	join(first, 0)
+	assert.Equal(t, []*lane{first, second}, d.bySession["s"])
 }
