@@ -554,6 +554,28 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 	})
 }
 
+// A step that is retried or delivered twice counts once.
+func TestOffers_countsOffersByResult(t *testing.T) {
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
+		w.pingPong()
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, 1.0, offers("ignored"))
+		assert.Equal(t, 2.0, offers(proactive.PingPong{}.ID()), "made and ignored, of its trigger")
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		require.Equal(t, 1.0, offers("ambiguous"))
+		time.Sleep(40 * time.Second)
+		require.Equal(t, 1.0, offers("lost"))
+		require.Equal(t, 4.0, offers(proactive.PingPong{}.ID()), "all of its trigger")
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+		w.pingPong()
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
+		assert.Equal(t, 2.0, offers("ambiguous"))
+	})
+}
+
 // isConversation reports whether a document is a conversation's.
 func isConversation(name string) bool { return strings.HasPrefix(name, "conversations/") }
 
