@@ -173,6 +173,19 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
 }
 
+// A job that was let in before the desk limited the account waits like all others.
+func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, _, d, note := newJob(t)
+		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
+		time.Sleep(time.Second - time.Nanosecond)
+		require.ErrorAs(t, note(), new(*pausedError))
+		assert.Zero(t, d.count("note"))
+		time.Sleep(time.Nanosecond)
+		require.NoError(t, note())
+	})
+}
+
 // Of the jobs let in before the desk went away, one at a time asks it.
 func TestJob_probesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
