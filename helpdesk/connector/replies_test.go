@@ -18,8 +18,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -550,6 +552,54 @@ func TestReply_comesFromTheProgram(t *testing.T) {
 	assert.Equal(t, Question{ProductID: "acme", Desk: "chat", ConversationID: "c1", Text: "Which plan?",
 		Actions: []string{"User visited pricing"}}, asked)
 	assert.Empty(t, model.prompts)
+}
+
+// offeringDesk is a scriptDesk that makes offers, as the demo's desk does.
+type offeringDesk struct{ *scriptDesk }
+
+func (d offeringDesk) Capabilities() helpdesk.Capabilities {
+	can := d.scriptDesk.Capabilities()
+	can.Offerer = d
+	return can
+}
+
+func (offeringDesk) Offer(context.Context, string, helpdesk.Offer) (string, error) { return "o1", nil }
+func (offeringDesk) FindOffer(context.Context, string, helpdesk.Offer, time.Time) (string, bool, error) {
+	return "", false, nil
+}
+
+// A chat answers every message but the label of an offer that starts a guidance.
+func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newChat(t)
+		var guided []proactive.Guidance
+		d.opts.Guide = func(_ context.Context, g proactive.Guidance) error { guided = append(guided, g); return nil }
+		core, err := assistance.NewCore(&proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Show me"}},
+			proactive.PingPong{})
+		require.NoError(t, err)
+		d.configure(always(Product{Notes: Notes{PreLinkWindow: time.Minute}, Desks: []Desk{{"chat", offeringDesk{d.chat}}},
+			Assistance: core}))
+		d.follows(t, nil)
+		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "home")
+		d.event(t, webhookPath, "chat", opened("d0", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
+		for i, page := range []string{"/a", "/b", "/a"} {
+			a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
+			d.records(t, activity.Event{ID: fmt.Sprint("p", i), Time: time.Now(), SessionID: "s1", Action: &a})
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		code, says := d.event(t, chatPath, "chat", userReply("d1", "c1", " show ME"))
+		assert.Equal(t, 200, code)
+		assert.Equal(t, "accepted", says)
+		time.Sleep(time.Minute)
+		assert.Empty(t, d.chat.written())
+		require.Len(t, guided, 1)
+		assert.Equal(t, "Show me", guided[0].Label)
+		d.event(t, chatPath, "chat", userReply("d2", "c1", "And then?"))
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"Hello"}, d.chat.written())
+		assert.Len(t, guided, 1)
+	})
 }
 
 func TestServeChat_takesALongMessage(t *testing.T) {
