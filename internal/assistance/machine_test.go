@@ -207,6 +207,10 @@ func TestStep_aLabelProvesThatTheOfferWasShown(t *testing.T) {
 	}, m.do(assistance.Message{Text: "no"}))
 	m.refuses(assistance.Shown{OfferID: "p1"}) // the answer of the desk comes second
 	assert.Equal(t, assistance.Guidance, m.State())
+
+	m = in(t, assistance.Thinking)
+	m.do(matched("a", m.now), assistance.Message{Text: "Hello"})
+	assert.Contains(t, m.do(assistance.Message{Text: "no"}), assistance.Guide{TriggerID: "a", Label: "No"}, "amid talk")
 }
 
 func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
@@ -218,6 +222,11 @@ func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
 	assert.Empty(t, m.do(assistance.Shown{OfferID: "p1"}))
 	assert.Equal(t, assistance.Reactive, m.State())
 	assert.Contains(t, m.do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
+
+	m = in(t, assistance.Thinking)
+	m.do(matched("a", m.now), dismissed)
+	assert.Empty(t, m.do(assistance.Shown{OfferID: "p1"}))
+	assert.Equal(t, assistance.Conservative, m.State(), "a dismissed user has no offer that could be ignored")
 }
 
 func TestStep_removesAnIgnoredOfferBeforeItForgets(t *testing.T) {
