@@ -18,7 +18,7 @@ func FuzzNewMessage(f *testing.F) {
 		"{\"type\":\"actions\",\"session_id\":\"\xff\xfe\",\"actions\":[{\"title\":\"\xff\"}]}",
 		` {"type" : "actions", "actions" : [{}]}`,
 		`{"product_id":"acme","type":"actions","session_id":"s1"`, `{"type":"actions","type":"summary"}`,
-		`{"type":"x","session_id":5}`,
+		`{"type":"x","session_id":5}`, "\xff",
 		`[`, `{"type":{}}`, `{"":"","type":"actions"}`, `{"type":"actions","session_id":"\ud800","actions":[{}]}`,
 		strings.Repeat(`{"a":`, 2000),
 	} {
@@ -26,7 +26,7 @@ func FuzzNewMessage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e := NewMessage("1-0", bytes.Clone(data))
-		require.True(t, utf8.ValidString(e.Type) && utf8.ValidString(e.SessionID), "%q %q", e.Type, e.SessionID)
+		require.True(t, utf8.ValidString(e.Type+"/"+e.SessionID) && utf8.Valid(e.Data), "%q", e)
 		if b, err := e.Batch(); err == nil {
 			require.Equal(t, e.Type, b.Type)
 			require.NotEmpty(t, b.Actions)
