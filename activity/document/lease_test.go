@@ -452,6 +452,7 @@ func TestAcquire_hasADefaultTimeToLive(t *testing.T) {
 			require.Equal(t, time.Now().Add(want), l.Until())
 		}
 	})
+	require.Less(t, document.DefaultLeaseTTL*4/3, 10*time.Second, "until a dead holder is succeeded")
 }
 
 // Work that is done once waits for any of several leases, and holds no other.
