@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -291,7 +292,7 @@ func TestTails_areBoundedTogether(t *testing.T) {
 // brief is a retention that is over soon.
 var brief = eventlog.Retention{TTL: 100 * time.Millisecond}
 
-// fillWithDocuments appends entries of 20 users, and as many documents that live
+// fillWithDocuments appends entries of 20 users, the erasure of one, and as many documents that live
 // as long.
 func fillWithDocuments(t *testing.T, log *Log, ttl time.Duration) {
 	t.Helper()
@@ -301,6 +302,7 @@ func fillWithDocuments(t *testing.T, log *Log, ttl time.Duration) {
 		entries = append(entries, entry(fmt.Sprint("session", i), fmt.Sprint("user", i), "ada"))
 		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, []byte("x"), ttl))
 	}
+	entries = append(entries, eventlogtest.EraseEntry(t, feed.Erasure{UserID: "user0", SessionIDs: []string{"session0"}}))
 	require.NoError(t, log.Append(t.Context(), acme, entries, changes...))
 }
 
