@@ -195,6 +195,14 @@ func TestAppend_isNotReadBackByItsOwnServer(t *testing.T) {
 		sum += reads(100)
 	}
 	require.Less(t, sum, calls/5, "it looks when it has not heard anything for long")
+
+	start, into := newest(t, log), make([]eventlog.Entry, 2)
+	appendOne(t, log, entry("s", "ada"))
+	appendOne(t, log, eventlogtest.EraseEntry(t, feed.Erasure{UserID: "ada", SessionIDs: []string{"s"}}))
+	n, err := log.Read(t.Context(), acme, start, into)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Contains(t, string(into[0].Data), `"type":"erased"`, "its own erasures hold in its memory, too")
 }
 
 // Servers whose clocks differ agree on the time: from the first connection on it is the time of
