@@ -264,25 +264,31 @@ func TestSource_Follow_saysWhenItBeganByTheClockOfTheLog(t *testing.T) {
 var _ stream.CursorStore = (*eventlog.Cursor)(nil)
 
 func TestCursor_isKeptByProductAndName(t *testing.T) {
-	log := musttest.New(memorylog.New(nil))
-	cursor := func(productID, name string) *eventlog.Cursor {
-		return musttest.New(eventlog.NewSource(log, productID)).Cursor(name)
-	}
-	mine := cursor("acme", "printer")
-	saved, err := mine.Load(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, saved)
-	for _, place := range []string{"1-0", "2-0"} {
-		require.NoError(t, mine.Save(t.Context(), place))
-		saved, err = cursor("acme", "printer").Load(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(nil))
+		cursor := func(productID, name string) *eventlog.Cursor {
+			return musttest.New(eventlog.NewSource(log, productID)).Cursor(name)
+		}
+		mine := cursor("acme", "printer")
+		saved, err := mine.Load(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, place, saved)
-	}
-	for _, other := range []*eventlog.Cursor{cursor("acme", "crm"), cursor("globex", "printer")} {
-		saved, err = other.Load(t.Context())
-		require.NoError(t, err)
-		assert.Empty(t, saved)
-	}
+		require.Empty(t, saved)
+		for _, place := range []string{"1-0", "2-0"} {
+			require.NoError(t, mine.Save(t.Context(), place))
+			saved, err = cursor("acme", "printer").Load(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, place, saved)
+		}
+		for _, other := range []*eventlog.Cursor{cursor("acme", "crm"), cursor("globex", "printer")} {
+			saved, err = other.Load(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, saved)
+		}
+		time.Sleep(30*24*time.Hour - 1)
+		assert.NotEmpty(t, musttest.New(mine.Load(t.Context())))
+		time.Sleep(1)
+		assert.Empty(t, musttest.New(mine.Load(t.Context())), "30 days after its last save")
+	})
 }
 
 // A reader that asks for the retained entries has no gap if some of them go before it reads them. Once
