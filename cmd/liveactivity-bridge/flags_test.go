@@ -66,10 +66,13 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 		"another scheme":    {"--allowed-origin=ftp://portal.example.com"},
 		"no stream":         {"--token=" + token, "--stream-url="},
 		"a stream of files": {"--stream-url=file:///stream/acme"},
+		"two at once":       {"--addr=localhost", "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			words := proctest.Refused(t, command.Launch(t, elsewhere, args...))
-			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
+			for _, arg := range args {
+				assert.Contains(t, words, strings.SplitN(arg, "=", 2)[0])
+			}
 			assert.Contains(t, words, "--help")
 			assert.NotContains(t, words, "s3cr3t")
 		})
