@@ -112,11 +112,14 @@ func TestBadInput_tenThousandEventsAreTaken(t *testing.T) {
 }
 
 // Nothing is kept of these bodies.
-func TestBadInput_mayBreakOffWhereItIsDiscarded(t *testing.T) {
+func TestBadInput_isRefusedWhereItIsDiscarded(t *testing.T) {
 	for _, path := range []string{"/s/", "/flags/"} {
+		s := newService(intake.Options{MaxBody: 1000, MaxDecoded: 1000})
 		body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(io.ErrUnexpectedEOF))
-		w := newService(intake.Options{}).send(http.MethodPost, door{path: path}, body)
+		w := s.send(http.MethodPost, door{path: path}, body)
 		assert.Contains(t, requireError(t, w, http.StatusBadRequest), "broke off")
+		w = s.send(http.MethodPost, door{path: path}, iotest.HalfReader(strings.NewReader(strings.Repeat(" ", 1001))))
+		assert.Contains(t, requireError(t, w, http.StatusRequestEntityTooLarge), "1000 bytes")
 	}
 }
 
