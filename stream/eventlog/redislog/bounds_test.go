@@ -323,6 +323,26 @@ func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
 	require.Equal(t, 1, log.Stats()[acme].Entries)
 }
 
+// Each write puts off the end of the keys to which it adds, to 9/8 of the retention.
+func TestExpiry_isPutOffByEachWrite(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := opened(t, server.URL(), &Options{Retention: eventlog.Retention{TTL: time.Hour}, Prefix: "la"})
+	client := server.Client()
+	appendOne(t, log, entry("session", "ada"))
+	keys, err := client.Keys(t.Context(), "la:{p:acme}:*").Result()
+	require.NoError(t, err)
+	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":meta") })
+	require.NotEmpty(t, keys)
+	for _, key := range keys {
+		require.NoError(t, client.Expire(t.Context(), key, time.Minute).Err())
+	}
+	appendOne(t, log, entry("session", "ada"))
+	for _, key := range keys {
+		require.InDelta(t, 9*time.Hour/8, client.TTL(t.Context(), key).Val(), float64(time.Minute), key)
+	}
+}
+
 // Expired documents leave no names behind, though others stay.
 func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	t.Parallel()
