@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,16 @@ func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 		log := newWatchedLog()
 		here, there := attached(t, log), registryOn(log)
 		first := register(t, here, "first", false)
+		var looked atomic.Bool
+		log.After = func(_ context.Context, op watchtest.Op, err error) error {
+			if op.Name == "list" && !looked.Swap(true) {
+				register(t, here, "meanwhile", false)
+			}
+			return err
+		}
 		run(t, there)
 		synctest.Wait()
+		assert.Equal(t, []string{"first", "meanwhile"}, there.IDs(), "no registration during a look is missed")
 		assertOpen(t, there, first, "first")
 		log.bounds.Store(0)
 		log.lists.Store(0)
@@ -33,7 +42,7 @@ func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 		}
 		require.NoError(t, here.Unregister(t.Context(), "first"))
 		synctest.Wait()
-		assert.Len(t, there.IDs(), 300)
+		assert.Len(t, there.IDs(), 301)
 		assertVoid(t, there, first, "first")
 		assert.Zero(t, log.lists.Load(), "the entries say which registrations to read")
 	})
