@@ -106,6 +106,21 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 	r.stop(t)
 }
 
+// Actions that wait in memory for the link of their session are gone with its erasure.
+func TestWriter_forgetsErasedActionsThatWaitForALink(t *testing.T) {
+	whileWriting(t, &stream.WriterOptions{AwaitLink: true}, func(t *testing.T, w *writing) {
+		w.add(t, clicksOf("s1", "ada", "a"), clicksOf("s2", "bob", "b"))
+		erasure := chunk{text: "event: erase\nid: 1\n" +
+			`data: {"product_id":"acme","user_id":"ada","session_ids":["s1"]}` + "\n\n"}
+		startConsumer(t, fakeURL, stream.Handlers{Deliver: w.Deliver},
+			stream.ConsumerOptions{Client: serving(erasure).client(), IdleTimeout: forever})
+		require.Empty(t, w.after(time.Minute))
+		require.NoError(t, w.SessionLinked(t.Context(), "s1", "c1"))
+		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c2"))
+		require.Equal(t, []string{"1m0s write s2: b"}, w.after(time.Hour))
+	})
+}
+
 // rereadSource is a log of two clicks and then their erasure. Its second reader has read both
 // clicks before the erasure, and delivers the second of them after it, if it may.
 type rereadSource struct {
