@@ -346,6 +346,28 @@ func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 	})
 }
 
+func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
+	for when, offers := range map[string]int{"before the offer": 2, "after it, so that people talk": 1} {
+		t.Run(when, func(t *testing.T) {
+			run(t, helping, func(w *world, _ *server, conversation string) {
+				if offers == 2 {
+					w.desk.AgentReply(conversation, "I am here")
+					time.Sleep(time.Second)
+				}
+				w.pingPong()
+				require.Len(t, w.offers(conversation), 1)
+				if offers == 1 {
+					w.desk.AgentReply(conversation, "I am here")
+				}
+				time.Sleep(time.Minute)
+				require.True(t, w.desk.Exists(conversation))
+				w.pingPong()
+				assert.Len(t, w.offers(conversation), offers)
+			})
+		})
+	}
+}
+
 // A desk may show a message later than its webhook, or no longer.
 func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
 	run(t, helping, func(w *world, s *server, conversation string) {
