@@ -187,9 +187,11 @@ func TestStore_aSummaryExpiresWithItsActions(t *testing.T) {
 		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		late := batch("later", "", "two")
 		late.ForwardedAt -= 600 // by another server's clock
-		add(t, s, batch("s", "", "one"), batch("later", "", "one"), late)
+		early := batch("s", "", "zero")
+		early.ForwardedAt -= 600
+		add(t, s, early, batch("s", "", "one"), batch("later", "", "one"), late)
 		time.Sleep(30 * time.Minute)
-		overwrite(t, s, summary("s", "sum", 1))
+		overwrite(t, s, summary("s", "sum", 2))
 		overwrite(t, s, summary("later", "sum", 1))
 		time.Sleep(20 * time.Minute)
 		assert.Equal(t, []string{"two", "sum"}, events(t, s, "later"))
@@ -198,7 +200,24 @@ func TestStore_aSummaryExpiresWithItsActions(t *testing.T) {
 		assert.Equal(t, []string{"sum"}, events(t, s, "s"))
 		time.Sleep(time.Millisecond)
 		assert.Empty(t, events(t, s, "s"))
+		add(t, s, late)
+		assert.Empty(t, events(t, s, "later"), "it has expired on arrival")
 	})
+}
+
+// A summary replaces the one before it, and no more actions than there are.
+func TestStore_aSummaryReplacesTheLastOne(t *testing.T) {
+	s := musttest.New(retriever.NewStore(nil))
+	add(t, s, batch("s", "", "a"))
+	overwrite(t, s, summary("s", "of a", 5))
+	add(t, s, batch("s", "", "b"), batch("s", "", "c"))
+	for _, tt := range []struct {
+		replaces int
+		want     string
+	}{{-3, "c b sum"}, {1, "c sum"}, {0, "c sum"}} {
+		overwrite(t, s, summary("s", "sum", tt.replaces))
+		assert.Equal(t, tt.want, strings.Join(events(t, s, "s"), " "))
+	}
 }
 
 func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
