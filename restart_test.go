@@ -60,7 +60,11 @@ func TestDataDir_isNotReadyBeforeItHasCaughtUp(t *testing.T) {
 	assert.Equal(t, eventlog.Progress{}, s.Progress())
 	assert.Equal(t, http.StatusOK, ask(s, http.MethodPost, "/webhook/acme",
 		pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+acmeSecret).Code)
-	w := ask(s, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(acmeKey))
+	for _, path := range []string{"/users/acme/ada/live-activity", "/context/acme?user_id=ada"} {
+		w := ask(s, http.MethodGet, path, "", bearer(acmeKey))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code, path)
+		assert.NotEmpty(t, w.Header().Get("Retry-After"))
+	}
+	w := ask(s, http.MethodPost, "/mcp", toolsList, bearer(acmeKey), asJSON)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-	assert.NotEmpty(t, w.Header().Get("Retry-After"))
 }
