@@ -56,6 +56,7 @@ func TestBadInput_isRefused(t *testing.T) {
 			`byte 2[123]\b`, nil},
 		{"a second object", event + event, 400, `follows the end of the JSON in the request body, at byte \d+`, nil},
 		{"a word after a batch", `{"batch":[]} x`, 400, `follows the end of the JSON in the request body, at byte 13`, nil},
+		{"null as batch", `{"batch":null}`, 400, `batch must be an array`, nil},
 		{"an object as batch", `{"batch":{"a":` + event + `}}`, 400, `batch must be an array`, nil},
 		{"deep arrays", strings.Repeat("[", 100_000), 400, `JSON`, nil},
 		{"deep below a property", `{"event":"$pageview","properties":{"x":` + strings.Repeat("[", 100_000) +
