@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/recent"
-	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -78,28 +76,4 @@ func BenchmarkAdd(b *testing.B) {
 			}
 		})
 	}
-}
-
-// footprint is the heap of a memory, with the JSON that it would serve.
-type footprint struct{ heap, json int64 }
-
-func (f footprint) ofJSON() float64 { return float64(f.heap) / float64(f.json) }
-
-func measureFootprint(tb testing.TB, users, actions int) footprint {
-	tb.Helper()
-	ctx := context.Background()
-	var m *recent.Memory
-	var f footprint
-	f.heap = heaptest.After(func() {
-		m = musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
-		fill(tb, m, users, actions)
-	})
-	for user := range users {
-		found, err := m.Recent(ctx, "acme", recent.Subject{UserID: fmt.Sprint("user_", user)}, perUser)
-		require.NoError(tb, err)
-		require.Len(tb, found.Records, perUser)
-		f.json += int64(len(found.AppendJSON(nil)))
-	}
-	runtime.KeepAlive(m)
-	return f
 }
