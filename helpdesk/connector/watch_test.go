@@ -76,6 +76,10 @@ func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	assert.Equal(t, 40, d.watched("s299"), "the session that acted last")
 	assert.Zero(t, d.watched("first"))
 	assert.Equal(t, 3, d.watched("linked"), "a session with a conversation goes last")
+	d.mu.Lock()
+	d.join(d.lane(linkOf("zendesk/8"), time.Now()), "linked", 2, eventlog.ID{}, false)
+	d.mu.Unlock()
+	assert.Zero(t, d.watched("linked"), "they are another person's than the newest link's")
 	runtime.KeepAlive(d)
 }
 
