@@ -80,6 +80,9 @@ func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	d.join(d.lane(linkOf("zendesk/8"), time.Now()), "linked", 2, eventlog.ID{}, false)
 	d.mu.Unlock()
 	assert.Zero(t, d.watched("linked"), "they are another person's than the newest link's")
+	d.loaded = eventlog.ID{}
+	d.visits(t, "linked", 3, 100)
+	assert.Zero(t, d.watched("linked"), "actions that do not name its conversation")
 	runtime.KeepAlive(d)
 }
 
