@@ -386,6 +386,23 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	}
 }
 
+func TestServeWebhook_looksUpAContactThatIsNamedDuringALookUp(t *testing.T) {
+	d := newDoors(t, nil)
+	d.plain.contacts = map[string]helpdesk.Contact{"k2": {Email: "ada@acme.example"}}
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	first, newer := openedByK1("d1", "c1"), openedByK1("d2", "c1")
+	first.At, newer.ContactID = first.At.Add(-time.Minute), "k2"
+	d.says(t, "pending", first)
+	d.plain.takes = func() time.Duration {
+		if d.plain.count("contact") == 1 {
+			d.event(t, webhookPath, "plain", newer)
+		}
+		return 0
+	}
+	d.work(t, "plain/c1")
+	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
+}
+
 // unread is a body that must not be read.
 type unread struct{ t *testing.T }
 
