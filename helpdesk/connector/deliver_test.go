@@ -736,6 +736,16 @@ func TestFollow_waitsForNoDeskThatIsAwayWhenTheLogIsClosed(t *testing.T) {
 	}
 }
 
+func TestFollow_endsWhenTheLogIsClosedBeforeItHasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := before(musttest.New(memorylog.New(nil)), func(watchtest.Op) error { return eventlog.ErrClosed })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := newService(t, log, Product{}, nil).Follow(ctx, "acme", musttest.New(eventlog.NewSource(log, "acme")))
+		assert.ErrorIs(t, err, eventlog.ErrClosed)
+	})
+}
+
 func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
