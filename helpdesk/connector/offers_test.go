@@ -721,6 +721,22 @@ func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 	})
 }
 
+// The page's first action is recorded after a later one.
+func TestOffers_offersHelpByTheTrueStartOfAStay(t *testing.T) {
+	run(t, dwelling, func(w *world, _ *server, conversation string) {
+		for range 5 { // too many for a stay
+			w.visit("/home")
+		}
+		time.Sleep(20 * time.Second)
+		w.press("late", "Pay", "", time.Now())
+		w.press("early", "Pay", "", time.Now().Add(-10*time.Second))
+		time.Sleep(49 * time.Second)
+		require.Empty(t, w.offers(conversation))
+		time.Sleep(2 * time.Second)
+		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
 // One person's stay on a page does not count as another's.
 func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	run(t, dwelling, func(w *world, s *server, conversation string) {
