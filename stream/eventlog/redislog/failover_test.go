@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -295,12 +296,14 @@ func TestFailover_givesNoVersionAgain(t *testing.T) {
 	}
 }
 
-// fakeRedis answers every command as a Redis of that version.
-func fakeRedis(t *testing.T, version string) (addr string) {
+// fakeRedis answers every command as a Redis of that version. It counts the commits, and ends the
+// connection that one comes on.
+func fakeRedis(t *testing.T, version string) (addr string, commits *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
+	commits = new(atomic.Int64)
 	info := "# Server\r\nredis_version:" + version + "\r\nredis_mode:standalone\r\n"
 	go func() {
 		for {
@@ -327,12 +330,23 @@ func fakeRedis(t *testing.T, version string) (addr string) {
 						fmt.Fprint(conn, ":1\r\n")
 					case "set":
 						fmt.Fprint(conn, "+OK\r\n")
+					case "evalsha":
+						commits.Add(1)
+						return
 					}
 				}
 			}()
 		}
 	}()
-	return listener.Addr().String()
+	return listener.Addr().String(), commits
+}
+
+// A commit may have happened although its answer is lost.
+func TestAppend_isSentOnceThoughTheConnectionBreaks(t *testing.T) {
+	addr, commits := fakeRedis(t, "7.2.4")
+	log := opened(t, "redis://"+addr, nil)
+	require.Error(t, log.Append(t.Context(), acme, eventlogtest.Entries("s", 1)))
+	require.EqualValues(t, 1, commits.Load())
 }
 
 func TestOpen_ofDataOfANewerFormat(t *testing.T) {
@@ -353,7 +367,8 @@ func TestOpen_ofARedisThatIsTooOld(t *testing.T) {
 		"5.0.14": false, "6.0.16": false, "6.2.0": true, "7.0.15": true, "7.2.4": true, "10.1.0": true,
 	} {
 		t.Run(version, func(t *testing.T) {
-			err := opened(t, "redis://"+fakeRedis(t, version), nil).Ping(t.Context())
+			addr, _ := fakeRedis(t, version)
+			err := opened(t, "redis://"+addr, nil).Ping(t.Context())
 			if ok {
 				require.NoError(t, err)
 				return
