@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -63,6 +64,33 @@ func TestLoad_listsEverythingAfterAGap(t *testing.T) {
 		assert.Equal(t, []string{"new", "old"}, away.IDs())
 		assertOpen(t, away, c, "old")
 	})
+}
+
+// lossy is a log that reports entries as lost, up to the ID.
+type lossy struct {
+	eventlog.Log
+	lost eventlog.ID
+}
+
+func (l *lossy) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
+	bounds, err := l.Log.Bounds(ctx, productID)
+	bounds.Lost = l.lost
+	return bounds, err
+}
+
+func TestLoad_listsEverythingAfterALoss(t *testing.T) {
+	log := &lossy{Log: newMemoryLog()}
+	r := attached(t, log)
+	register(t, r, "kept", false)
+	register(t, r, "lost", false)
+	require.NoError(t, r.Load(t.Context()))
+	docs, err := log.Documents().Get(t.Context(), OwnProduct, registrationPrefix+"lost")
+	require.NoError(t, err)
+	_, err = log.Documents().Write(t.Context(), OwnProduct, document.Delete(docs[0]))
+	require.NoError(t, err)
+	log.lost = r.seen
+	require.NoError(t, r.Load(t.Context()))
+	assert.Equal(t, []string{"kept"}, r.IDs())
 }
 
 // Nobody else has the secrets, so a registration that took effect must return them.
