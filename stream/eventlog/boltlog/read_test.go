@@ -118,5 +118,9 @@ func TestOpen_keepsErasures(t *testing.T) {
 		log = openLog(t, dir, opts)
 		require.Equal(t, tailBytes > 1, log.product(acme).tail.Len() > 0, "no more than TailBytes are read into memory")
 		require.Equal(t, [][]string{{"erased"}, {"erase"}, {"bob"}}, eventlogtest.Told(t, log, acme))
+		require.NoError(t, log.Drop(t.Context(), acme, 0))
+		early := []eventlog.Entry{click(t, "ada")}
+		log.product(acme).erased.Apply(early)
+		require.Contains(t, string(early[0].Data), "ada", "an erasure that the log no longer has is not in memory")
 	}
 }
