@@ -214,6 +214,17 @@ func TestConsumer_readsAgainFromWhereItBegan(t *testing.T) {
 	})
 }
 
+// The entries of a session that is behind may all be gone from the log.
+func TestConsumer_savesThatNoSessionIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t, text: `{"id":"3","behind":{"away":"1"}}`}
+		startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: resuming("1", "2", "3").client(),
+			Cursor: cursor, IdleTimeout: forever})
+		time.Sleep(time.Hour)
+		assert.Equal(t, "after 3", place(t, cursor.saved()))
+	})
+}
+
 // A handler that does not return stops no other session. In the cursor it costs only the name of
 // its session.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
