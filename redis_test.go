@@ -81,7 +81,7 @@ func TestRedis_afterAFailoverServersAgree(t *testing.T) {
 // everything goes on by itself.
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget its last acknowledged writes
+	redis := redistest.Start(t)
 	s := start(t, withRedis(t, redis.URL()))
 	stream := s.stream("/stream/acme", bearer(acmeKey))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
@@ -106,7 +106,7 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 // A server starts while Redis is away. Only the engine logs the outage.
 func TestRedis_mayComeLater(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget the registration
+	redis := redistest.Start(t)
 	before := start(t, withRedis(t, redis.URL())).register(`{"product_id":"initech"}`)
 	redis.Kill()
 	s := start(t, withRedis(t, redis.URL()))

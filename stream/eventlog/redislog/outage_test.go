@@ -134,7 +134,7 @@ func TestOutage_losesNothing(t *testing.T) {
 	const n, each = 80, 3
 	for _, outage := range outages {
 		t.Run(outage.name, func(t *testing.T) {
-			server := redistest.Start(t, "--appendfsync", "always")
+			server := redistest.Start(t)
 			a, b := pair(t, server.URL(), nil)
 			start := newest(t, a)
 			readers := []*reader{follow(t, a, start), follow(t, b, start), follow(t, b, start)}
@@ -163,7 +163,7 @@ func TestOutage_losesNothing(t *testing.T) {
 
 func TestOutage_ofAClusterNode(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.Cluster(t, "--appendfsync", "always")
+	nodes := redistest.Cluster(t)
 	log := open(t, nodes[0].URL()+"?addr="+nodes[1].Addr+"&addr="+nodes[2].Addr, nil)
 	r := follow(t, log, newest(t, log))
 	w := writer{name: "w"}

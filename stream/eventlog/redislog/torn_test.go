@@ -27,7 +27,7 @@ func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
 	for _, again := range []string{"at once", "after the second kill"} {
 		t.Run(again, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t, "--appendfsync", "always")
+			server := redistest.Start(t)
 			torn := 0
 			for testTorn(t, server, torn, again == "at once") {
 				torn++
