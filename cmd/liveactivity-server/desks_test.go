@@ -142,12 +142,12 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 		"check of a broken file": {[]string{"check", "--config=" + broken},
 			[]string{".zendesk.base_url: ", ".zendesk.email: "}},
 		"check of another product": {[]string{"check", "--config=" + path, "--product=acne"},
-			[]string{"--product: acne is no product of the file"}},
+			[]string{"--product: the file has no product acne"}},
 		"an argument too many": {[]string{"check", "acme"}, []string{"acme"}},
 		"provision without flags": {[]string{"zendesk", "provision"},
 			[]string{"--config: ", "--product: ", "--public-url: "}},
 		"provision of another": {[]string{"zendesk", "provision", "--config=" + path, "--product=acne",
-			"--public-url=https://a.b"}, []string{"--product: acne is no product of the file"}},
+			"--public-url=https://a.b"}, []string{"--product: the file has no product acne"}},
 		"provision of no Zendesk": {[]string{"zendesk", "provision", "--config=" + path, "--product=globex",
 			"--public-url=https://a.b"}, []string{"--product: the product globex has no zendesk"}},
 		"provision at no URL": {[]string{"zendesk", "provision", "--config=" + path, "--product=acme",
@@ -223,7 +223,7 @@ func TestProvision_setsUpAnAccountOnce(t *testing.T) {
 	assert.Len(t, list, 2)
 	assert.Equal(t, secretsOf(t, first), secretsOf(t, again))
 	assert.Equal(t, 4, strings.Count(provisioned("--remove"), ": removed, id "))
-	assert.Equal(t, "nothing is there for the product acme\n", provisioned("--remove"))
+	assert.Equal(t, "nothing to remove for the product acme\n", provisioned("--remove"))
 }
 
 func TestProvision_listsItsChangesBeforeAFailure(t *testing.T) {

@@ -174,7 +174,7 @@ func TestReplay_refusesMissingAndDamagedDatabases(t *testing.T) {
 		"a file in use": {[]string{"--data-dir=" + used},
 			[]string{"--data-dir: ", "in use by another process; stop the server first"}},
 		"an unknown product": {[]string{"--data-dir=" + dir, "--product=acne"},
-			[]string{"--product: acne is no product of the log"}},
+			[]string{"--product: the log has no product acne"}},
 		"no product file": {[]string{"--data-dir=" + dir, "--config=/none"}, []string{"/none"}},
 		"a broken product file": {[]string{"--data-dir=" + dir,
 			"--config=" + productFile(t, `{"products": [{"product_id": "acme", "integration_config": {"proactive": `+

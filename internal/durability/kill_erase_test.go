@@ -27,7 +27,7 @@ func TestKill_erasures(t *testing.T) {
 			t.Parallel()
 			e, storage := &eraser{}, "--data-dir="+t.TempDir()
 			if name == "redis" {
-				e.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+				e.redis = redistest.Start(t, "--appendfsync", "always")
 				storage = "--redis-url=" + e.redis.URL()
 			}
 			e.killer = newKiller(newStorm(t, servers, storage))

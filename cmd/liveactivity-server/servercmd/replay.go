@@ -62,7 +62,7 @@ func replay(ctx context.Context, f replayFlags, c call) error {
 	ids := slices.Sorted(maps.Keys(log.Stats()))
 	if f.Product != "" {
 		if !slices.Contains(ids, f.Product) {
-			c.wrong.Check("--product", fmt.Errorf("%s is no product of the log", f.Product))
+			c.wrong.Check("--product", fmt.Errorf("the log has no product %s", f.Product))
 			return c.wrong.Err()
 		}
 		ids = []string{f.Product}

@@ -210,7 +210,7 @@ func (c call) load(path, productID string) (file liveactivity.File, err error) {
 		isOther := func(p liveactivity.Product) bool { return p.ProductID != productID }
 		file.Products = slices.DeleteFunc(file.Products, isOther)
 		if len(file.Products) == 0 {
-			c.wrong.Check("--product", fmt.Errorf("%s is no product of the file", productID))
+			c.wrong.Check("--product", fmt.Errorf("the file has no product %s", productID))
 		}
 	}
 	return file, c.wrong.Err()

@@ -60,7 +60,7 @@ func provision(ctx context.Context, f provisionFlags, c call) error {
 			if f.Remove {
 				done, err := account.Remove(ctx, f.Product, f.DryRun)
 				if printProvisioned(c.stdout, done, f.DryRun, false); len(done.Steps) == 0 && err == nil {
-					fmt.Fprintf(c.stdout, "nothing is there for the product %s\n", f.Product)
+					fmt.Fprintf(c.stdout, "nothing to remove for the product %s\n", f.Product)
 				}
 				return err
 			}
