@@ -315,8 +315,12 @@ func (d *day) checkRedactions() {
 	}
 }
 
-// The extent of the simulation. It is smaller with the race detector, which takes ten times as long.
-var days = uint64(100)
+// The extent of the simulations. It is smaller with the race detector, which takes ten times as
+// long.
+var (
+	days  = uint64(100)
+	crowd = 2000 // sessions of one day
+)
 
 // A simulated day has everything that can happen. A failed day is named by its seed, which repeats
 // it: -run TestFollow_keepsItsPromisesAllDay/seed=7$.
@@ -332,4 +336,15 @@ func TestFollow_keepsItsPromisesAllDay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The day has many sessions.
+func TestFollow_keepsItsPromisesInACrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, 1)
+		d.live(crowd, 6)
+		d.end()
+		d.check()
+	})
 }

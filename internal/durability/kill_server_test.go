@@ -14,9 +14,6 @@ import (
 // patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
-// tick is the pause between two looks at a condition.
-const tick = 10 * time.Millisecond
-
 // server is a place where the command runs, is killed and runs again.
 type server struct {
 	name string

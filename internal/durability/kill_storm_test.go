@@ -250,6 +250,9 @@ const (
 var command proctest.Command
 
 func TestMain(m *testing.M) {
+	if config := os.Getenv(holderVar); config != "" {
+		os.Exit(runHolder(config))
+	}
 	os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-server"))
 }
 

@@ -1,0 +1,463 @@
+package durability_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// Three processes compete for a lease and write numbers while they have it. The holder is killed or
+// paused for longer than its lease lasts, and Redis is killed. Another process takes over in time,
+// the numbers go on without a gap, and the earlier holder writes nothing more.
+func TestKill_leases(t *testing.T) {
+	t.Parallel()
+	g := newGuild(t, 3, leaseTTL)
+	for range leaseRounds {
+		for _, ordeal := range []func(*worker){g.killHolder, g.pauseHolder, g.killRedis, g.pauseRedis} {
+			ordeal(g.holder())
+		}
+	}
+	g.end()
+}
+
+// leaseRounds is the number of times that the holder meets every fault.
+const leaseRounds = 2
+
+// A lease of the default length is taken over within ten seconds, too.
+func TestKill_leaseOfDefaultLength(t *testing.T) {
+	t.Parallel()
+	g := newGuild(t, 2, document.DefaultLeaseTTL)
+	g.killHolder(g.holder())
+	g.end()
+}
+
+// leaseTTL is short, so that the tests are.
+const leaseTTL = time.Second
+
+// guild is the processes that compete for a lease, and the log of their work.
+type guild struct {
+	t       *testing.T
+	rng     *rand.Rand
+	redis   *redistest.Server
+	log     *redislog.Log
+	ttl     time.Duration
+	workers []*worker
+	slowest time.Duration // until another took over
+
+	mu    sync.Mutex
+	work  []numbered // in the order of the log
+	wrong error
+}
+
+func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
+	t.Helper()
+	// The data survives a kill, though not a loss of power, and the test wants many writes.
+	g := &guild{t: t, rng: newDice(t).generator(), redis: redistest.Start(t, "--appendfsync", "no"), ttl: ttl}
+	var err error
+	g.log, err = redislog.Open(g.redis.URL(), nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = g.log.Run(ctx, nil) }) // returns nil
+	following.Go(func() { g.follow(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		following.Wait()
+		require.NoError(t, g.log.Release())
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(g)
+		}
+	})
+	for i := range workers {
+		g.workers = append(g.workers, &worker{name: fmt.Sprintf("worker %d", i+1)})
+		g.start(g.workers[i])
+	}
+	return g
+}
+
+// start starts a worker's process, which ends with the test at the latest.
+func (g *guild) start(w *worker) {
+	g.t.Helper()
+	config, err := json.Marshal(holder{Name: w.name, RedisURL: g.redis.URL(), TTL: g.ttl})
+	require.NoError(g.t, err)
+	self, err := os.Executable()
+	require.NoError(g.t, err)
+	cmd := exec.Command(self)
+	_, err = cmd.StdinPipe() // its end ends the holder
+	require.NoError(g.t, err)
+	w.lives = append(w.lives, proctest.Launch(g.t, cmd, []string{holderVar + "=" + string(config)}))
+}
+
+// follow reads the log until ctx ends and looks for mistakes in it.
+func (g *guild) follow(ctx context.Context) {
+	page := make([]eventlog.Entry, 64)
+	var at eventlog.ID
+	for ctx.Err() == nil {
+		changed := g.log.Changed(jobProduct)
+		n, err := g.log.Read(ctx, jobProduct, at, page)
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap):
+			at = gap.TrimmedTo
+		case n > 0:
+			at = page[n-1].ID
+			g.add(page[:n])
+		default: // nothing yet, or Redis is away
+			select {
+			case <-changed:
+			case <-time.After(tick):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// tick is the pause between two looks at a condition.
+const tick = 10 * time.Millisecond
+
+// add takes the log's next entries.
+func (g *guild) add(entries []eventlog.Entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range entries {
+		var next, last numbered
+		if len(g.work) > 0 {
+			last = g.work[len(g.work)-1]
+		}
+		err := json.Unmarshal(e.Data, &next)
+		switch {
+		case g.wrong != nil:
+			return
+		case err != nil:
+			g.wrong = err
+		case next.N != last.N+1:
+			g.wrong = fmt.Errorf("entry %s is %+v, right after %+v: numbers must go on by one", e.ID, next, last)
+		case next.Token < last.Token || next.Token == last.Token && next.Holder != last.Holder:
+			g.wrong = fmt.Errorf("entry %s is %+v, right after %+v: a holder of before writes", e.ID, next, last)
+		}
+		g.work = append(g.work, next)
+	}
+}
+
+// newest returns the newest entry there is, and how many there are.
+func (g *guild) newest() (last numbered, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n = len(g.work); n > 0 {
+		last = g.work[n-1]
+	}
+	return last, n
+}
+
+// await waits for a condition and returns the time that it took. It ends the test after too long,
+// or at a mistake in the log.
+func (g *guild) await(what string, is func() bool) time.Duration {
+	g.t.Helper()
+	began := time.Now()
+	waittest.Until(g.t, what, func() bool { return g.failure() != nil || is() })
+	require.NoError(g.t, g.failure())
+	return time.Since(began)
+}
+
+// failure returns a mistake in the log, if there is one.
+func (g *guild) failure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.wrong
+}
+
+// String describes the state for a failed test.
+func (g *guild) String() string {
+	last, n := g.newest()
+	var b strings.Builder
+	fmt.Fprintf(&b, "there are %d entries, the newest is %+v", n, last)
+	for _, w := range g.workers {
+		deeds := w.deeds()
+		fmt.Fprintf(&b, "\n%s: last deeds %s", w.name, deeds[max(0, len(deeds)-8):])
+	}
+	return b.String()
+}
+
+// holder waits until work goes on and returns the worker.
+func (g *guild) holder() *worker {
+	g.t.Helper()
+	_, before := g.newest()
+	enough := before + 3 + g.rng.IntN(100)
+	g.await("a worker works", func() bool {
+		_, n := g.newest()
+		return n >= enough
+	})
+	last, _ := g.newest()
+	for _, w := range g.workers {
+		if w.name == last.Holder {
+			return w
+		}
+	}
+	require.FailNow(g.t, "nobody has written the newest entry", "%+v", last)
+	return nil
+}
+
+// succeeded waits until a holder with another token works.
+func (g *guild) succeeded(token uint64) {
+	g.t.Helper()
+	took := g.await(fmt.Sprintf("another takes over from the holder of %d", token), func() bool {
+		last, _ := g.newest()
+		return last.Token > token
+	})
+	g.slowest = max(g.slowest, took)
+}
+
+// killHolder kills the holder, and starts it again when another has taken over.
+func (g *guild) killHolder(w *worker) {
+	g.t.Helper()
+	last, _ := g.newest()
+	w.life().Kill()
+	g.succeeded(last.Token)
+	g.start(w)
+}
+
+// pauseHolder stops the holder until another has taken over. When the holder goes on, it must find
+// its lease lost.
+func (g *guild) pauseHolder(w *worker) {
+	g.t.Helper()
+	last, _ := g.newest()
+	w.life().Signal(syscall.SIGSTOP)
+	g.succeeded(last.Token)
+	w.life().Signal(syscall.SIGCONT)
+	g.await(w.name+" finds that it has lost the lease", func() bool {
+		return slices.ContainsFunc(w.deeds(), func(d deed) bool { return d.what == deedRefused && d.token == last.Token })
+	})
+}
+
+// killRedis kills Redis and starts it again. The work goes on.
+func (g *guild) killRedis(*worker) {
+	g.t.Helper()
+	g.redis.Kill()
+	<-time.After(upTo(g.rng, leaseTTL/2))
+	g.redis.Restart()
+	g.holder()
+}
+
+// pauseRedis pauses Redis, perhaps for longer than the lease lasts. The work goes on.
+func (g *guild) pauseRedis(*worker) {
+	g.t.Helper()
+	g.redis.Pause()
+	<-time.After(upTo(g.rng, 2*leaseTTL))
+	g.redis.Resume()
+	g.holder()
+}
+
+// end kills all workers and compares their deeds with the log.
+func (g *guild) end() {
+	g.t.Helper()
+	for _, w := range g.workers {
+		w.life().Kill()
+	}
+	docs, err := g.log.Documents().Get(g.t.Context(), jobProduct, jobCounter)
+	require.NoError(g.t, err)
+	counted, err := strconv.Atoi(string(docs[0].Value))
+	require.NoError(g.t, err)
+	g.await(fmt.Sprintf("the log has %d entries", counted), func() bool {
+		_, n := g.newest()
+		return n >= counted
+	})
+	require.Len(g.t, g.work, counted, "the counter and the log must agree")
+	tokens := map[uint64]string{}
+	written := 0
+	for _, w := range g.workers {
+		for _, d := range w.deeds() {
+			g.compare(w, d, tokens)
+			if d.what == deedWrote {
+				written++
+			}
+		}
+	}
+	g.t.Logf("%d entries under %d tokens, of which %d were acknowledged; the slowest takeover took %s", counted,
+		len(tokens), written, g.slowest.Round(tick))
+}
+
+// compare compares a worker's deed with the log.
+func (g *guild) compare(w *worker, d deed, tokens map[uint64]string) {
+	g.t.Helper()
+	switch d.what {
+	case deedHeld:
+		require.NotContains(g.t, tokens, d.token, "%s has got the token of another", w.name)
+		tokens[d.token] = w.name
+	case deedWrote:
+		require.LessOrEqual(g.t, d.n, uint64(len(g.work)), "%s: %s: acknowledged and not there", w.name, d)
+		require.Equal(g.t, numbered{w.name, d.token, d.n}, g.work[d.n-1], "%s: %s: acknowledged and not there", w.name, d)
+	}
+}
+
+// worker is a place where a holder runs, is killed and runs again.
+type worker struct {
+	name  string
+	lives []*proctest.Process
+}
+
+// life returns the worker's process.
+func (w *worker) life() *proctest.Process { return w.lives[len(w.lives)-1] }
+
+// deeds returns the deeds of all lives.
+func (w *worker) deeds() (all []deed) {
+	for _, life := range w.lives {
+		for line := range strings.Lines(life.Stdout.String()) {
+			if d, err := parseDeed(line); err == nil && strings.HasSuffix(line, "\n") {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// holderVar makes this program a holder: a process that works under a lease.
+// Its value is the holder's configuration.
+const holderVar = "LIVEACTIVITY_LEASE_HOLDER"
+
+// holder works whenever it has the lease. It writes its deeds to its standard output, a [deed] to a
+// line.
+type holder struct {
+	Name     string        `json:"name"`
+	RedisURL string        `json:"redis_url"`
+	TTL      time.Duration `json:"ttl"`
+
+	log *redislog.Log
+}
+
+// The names of the holders' product, lease and counter.
+const (
+	jobProduct = "jobs"
+	jobLease   = "job"
+	jobCounter = "counter"
+)
+
+// deed is one act of a holder.
+type deed struct {
+	what  string // one of those below
+	token uint64 // the lease's token
+	n     uint64 // the counter, for a written number
+}
+
+// The deeds of holders.
+const (
+	deedHeld    = "held"    // got the lease
+	deedWrote   = "wrote"   // wrote the next number
+	deedRefused = "refused" // found that the lease was lost
+)
+
+func (d deed) String() string { return fmt.Sprintf("%s %d %d", d.what, d.token, d.n) }
+
+// parseDeed reads the text of String.
+func parseDeed(line string) (d deed, err error) {
+	_, err = fmt.Sscanf(line, "%s %d %d", &d.what, &d.token, &d.n)
+	return d, err
+}
+
+// numbered is a holder's entry in the log: the next number, and the token it was written under.
+type numbered struct {
+	Holder string `json:"holder"`
+	Token  uint64 `json:"token"`
+	N      uint64 `json:"n"`
+}
+
+// runHolder is the program of a holder. It works until it is killed, or its
+// standard input ends with the process that started it.
+func runHolder(config string) int {
+	var h holder
+	if err := json.Unmarshal([]byte(config), &h); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var err error
+	if h.log, err = redislog.Open(h.RedisURL, nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		_, _ = bufio.NewReader(os.Stdin).ReadByte() // it is never written to
+	}()
+	go func() { _ = h.log.Run(ctx, nil) }() // returns nil
+	if err := document.WithLease(ctx, h.log.Documents(), jobProduct, jobLease, h.TTL, h.work); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// pace is the time that a holder waits between two numbers.
+const pace = 3 * time.Millisecond
+
+// afterwards is the number of writes that a holder tries after it has lost its lease. They succeed
+// only while the lease is free.
+const afterwards = 20
+
+// work writes numbers while the lease lasts, and tries to go on when it is over.
+func (h *holder) work(ctx context.Context, lease *document.Lease) error {
+	token := uint64(lease.Token())
+	fmt.Println(deed{deedHeld, token, 0})
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		h.write(lease)
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	if !errors.Is(context.Cause(ctx), document.ErrLost) {
+		return nil
+	}
+	for range afterwards {
+		h.write(lease)
+	}
+	return nil
+}
+
+// write appends the next number and moves the counter, in one step that needs
+// the lease. A failure leaves open whether it happened.
+func (h *holder) write(lease *document.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	docs, err := h.log.Documents().Get(ctx, jobProduct, jobCounter)
+	if err != nil {
+		return
+	}
+	n, _ := strconv.ParseUint(string(docs[0].Value), 10, 64) // zero before the first
+	n++
+	token := uint64(lease.Token())
+	data, _ := json.Marshal(numbered{h.Name, token, n}) // numbers and a name always encode
+	err = h.log.Append(ctx, jobProduct, []eventlog.Entry{{SessionID: jobLease, Data: data}},
+		lease.Check(), document.Put(docs[0], []byte(strconv.FormatUint(n, 10)), 0))
+	var conflict *document.ConflictError
+	switch {
+	case err == nil:
+		fmt.Println(deed{deedWrote, token, n})
+	case errors.As(err, &conflict) && conflict.Name == lease.Check().Name:
+		fmt.Println(deed{deedRefused, token, n})
+	}
+}
