@@ -64,6 +64,10 @@ func TestPingPong_ignoresAPageAndOneBelowIt(t *testing.T) {
 		t+6s /orders; t+7s /orders/4 → no offer no_match`, proactive.DeadEnd{}, proactive.PingPong{})
 }
 
+func TestPingPong_offersWhenTheUserIsBack(t *testing.T) {
+	proactivetest.Run(t, `t+0s /pricing; t+4s /docs; t+7s /pricing → offer canonical_url_ping_pong`, proactive.PingPong{})
+}
+
 func TestPingPong_isUsedUpOnceOffered(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s  /pricing
@@ -76,6 +80,21 @@ func TestPingPong_isUsedUpOnceOffered(t *testing.T) {
 		t+41s /docs       → no offer no_match      # so are its pages
 		t+42s /pricing    → no offer no_match
 		t+43s /docs       → offer canonical_url_ping_pong`, proactive.PingPong{})
+}
+
+func TestPingPong_sleepsWhileItsCooldownLasts(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong
+		t+3s  says "hi" → reply
+		t+4s  finishes
+		t+5s  /b; t+6s /a; t+7s /b → no offer cooldown
+		t+31s /a → no offer cooldown
+		t+32s /b → offer canonical_url_ping_pong`, proactive.PingPong{})
+}
+
+func TestPingPong_forgetsPagesOfTwoMinutesAgo(t *testing.T) {
+	proactivetest.Run(t, `t+0s /a; t+60s /b; t+120s /a → offer canonical_url_ping_pong`, proactive.PingPong{})
+	proactivetest.Run(t, `t+0s /a; t+60s /b; t+120.001s /a → no offer no_match`, proactive.PingPong{})
 }
 
 func TestDwell_offersWhenNothingHappens(t *testing.T) {
@@ -164,6 +183,12 @@ func TestDeadEnd_isTwoPagesFourTimes(t *testing.T) {
 		`offer dead_end`, proactive.DeadEnd{})
 	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /c; t+4s /a; t+5s /b; t+6s /a; t+7s /b → no offer no_match`,
 		proactive.DeadEnd{})
+}
+
+func TestTriggers_theFirstThatMatchesWins(t *testing.T) {
+	script := `t+0s /pricing; t+1s /a; t+2s /pricing → offer `
+	proactivetest.Run(t, script+"back_on_pricing", proactive.DeadEnd{}, proactive.BackOnPricing(""), proactive.PingPong{})
+	proactivetest.Run(t, script+"canonical_url_ping_pong", proactive.PingPong{}, proactive.BackOnPricing(""))
 }
 
 func TestCheckTriggers_reportsEveryMistake(t *testing.T) {
