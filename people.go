@@ -14,7 +14,7 @@ import (
 )
 
 type (
-	// Person identifies a person by either UserID or Email.
+	// Person identifies a person by either UserID or Email, and not both.
 	Person = person.Query
 	// PersonExport has all of a person's data, as documented for the endpoint.
 	PersonExport = person.Export
@@ -23,8 +23,11 @@ type (
 )
 
 // Export returns all data about a person: activity, directory, links, conversations, offers, deliveries
-// and log entries. It waits as Sessions does.
+// and log entries. It waits as Sessions does, and returns the errors of Erase.
 func (s *Service) Export(ctx context.Context, productID string, who Person) (*PersonExport, error) {
+	if err := s.mustKnow(productID); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, viewPatience)
 	defer cancel()
 	return s.people.Export(ctx, productID, who)
@@ -32,8 +35,12 @@ func (s *Service) Export(ctx context.Context, productID string, who Person) (*Pe
 
 // Erase removes all data about a person up to now, on every server, in every view and for every
 // consumer. With redact it also blanks the notes in conversations, if the desk supports that. It
-// waits as Sessions does. It may be repeated; after an error it may have taken effect.
+// waits as Sessions does. It may be repeated; after a storage error it may have taken effect. A mistake
+// in who is a *[activity.QueryError].
 func (s *Service) Erase(ctx context.Context, productID string, who Person, redact bool) (Erased, error) {
+	if err := s.mustKnow(productID); err != nil {
+		return Erased{}, err
+	}
 	ctx, cancel := context.WithTimeout(s.withGeneration(ctx, productID), viewPatience)
 	defer cancel()
 	return s.people.Erase(ctx, productID, who, redact)
@@ -64,11 +71,11 @@ func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	productID := r.PathValue("product_id")
-	access.Audit(r.Context(), s.log, adminName, productID, "export")
 	export, err := s.Export(r.Context(), productID, who)
 	if err != nil {
-		return httpx.Unavailable(err)
+		return queryError(err)
 	}
+	access.Audit(r.Context(), s.log, adminName, productID, "export")
 	return httpx.WriteLive(w, export)
 }
 
@@ -84,7 +91,7 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	}
 	erased, err := s.Erase(r.Context(), r.PathValue("product_id"), who, notes == "redact")
 	if err != nil {
-		return httpx.Unavailable(err)
+		return queryError(err)
 	}
 	httpx.WriteJSON(w, http.StatusOK, erased)
 	return nil
@@ -101,10 +108,6 @@ func (s *Service) personOf(r *http.Request) (Person, error) {
 	switch {
 	case len(query["email"]) > 1 || len(query["notes"]) > 1:
 		return who, httpx.BadRequest("The query parameters email and notes must be given once.")
-	case who.UserID == "" && who.Email == "":
-		return who, httpx.BadRequest("The query parameter email must not be empty.")
-	case who.UserID != "" && who.Email != "":
-		return who, httpx.BadRequest("The query parameter email must not be given beside a user id.")
 	case !utf8.ValidString(who.UserID+who.Email) || strings.ContainsRune(who.UserID+who.Email, 0):
 		return who, httpx.BadRequest("The user id or the email must be UTF-8 text without NUL.")
 	}

@@ -434,6 +434,24 @@ func TestErase_ofAVisitorWithManySessionsLeavesTheUserWhoSignedIn(t *testing.T) 
 	assert.Len(t, s.export("ada/export").Log, 1)
 }
 
+// No address is no person: most users have none.
+func TestErase_isOfOnePerson(t *testing.T) {
+	s := start(t)
+	s.acts("a1", "ada", "s1", "$pageview", "/ada-1", "")
+	var wrong *activity.QueryError
+	for _, who := range []liveactivity.Person{{}, {UserID: "ada", Email: mail}} {
+		_, err := s.service.Erase(t.Context(), "acme", who, false)
+		require.ErrorAs(t, err, &wrong)
+		_, err = s.service.Export(t.Context(), "acme", who)
+		require.ErrorAs(t, err, &wrong)
+	}
+	_, err := s.service.Erase(t.Context(), "acmee", liveactivity.Person{UserID: "ada"}, false)
+	require.ErrorIs(t, err, liveactivity.ErrUnknownProduct)
+	_, err = s.service.Export(t.Context(), "acmee", liveactivity.Person{UserID: "ada"})
+	require.ErrorIs(t, err, liveactivity.ErrUnknownProduct)
+	assert.EqualValues(t, 1, s.lookup("ada")["count"])
+}
+
 func TestErase_refusesBadRequests(t *testing.T) {
 	s := start(t)
 	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400,

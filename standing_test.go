@@ -16,9 +16,11 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 const signsUsers = "sign-acme-s3cr3t"
@@ -106,6 +108,20 @@ func TestStanding_ofRecordedEventsIsReported(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, s.did("ada"))
 	assert.Equal(t, activity.Claimed, events[0].Standing, "the caller's events stay as they were")
+}
+
+func TestRecord_takesEventsOfAProductRegisteredAtAnotherServer(t *testing.T) {
+	log, err := memorylog.New(nil)
+	require.NoError(t, err)
+	shared := func(o *liveactivity.Options) { o.Log = log }
+	start(t, shared).register(`{"product_id":"initech"}`)
+	other, err := liveactivity.New(testOptions(&logtest.Buffer{}, shared))
+	require.NoError(t, err)
+	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://acme.example/plans")
+	result, err := other.Record(t.Context(), "initech",
+		[]activity.Event{{ID: "1", Time: time.Now(), SessionID: "s", Action: &action}})
+	require.NoError(t, err)
+	assert.Equal(t, activity.Result{Accepted: 1}, result)
 }
 
 // A program's own events pass the same checks as events from outside. Shared IDs merge no users,

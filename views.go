@@ -58,10 +58,11 @@ func (s *Service) runViews(ctx, following context.Context) {
 // ended, since the views of another registration wait for that.
 func (s *Service) endViews(byProduct map[string]*productViews) {
 	for id, v := range byProduct {
-		if version, ok := s.products.Version(id); !ok || version != v.version {
+		version, ok := s.products.Version(id)
+		if !ok || version != v.version {
 			v.end()
 		}
-		if !s.products.Has(id) && isClosed(v.over) {
+		if !ok && isClosed(v.over) {
 			delete(byProduct, id)
 		}
 	}

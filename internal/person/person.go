@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
@@ -23,8 +24,8 @@ import (
 // user ID with which an action was appended (As), not by the user of its current attribution
 // (User), because the log has only the former.
 
-// Query names a person by a user ID or an email address; the other field is
-// empty.
+// Query names a person by a user ID or an email address; the other field is empty. Anything else is
+// a *[activity.QueryError].
 type Query struct{ UserID, Email string }
 
 // People finds persons. It is safe for concurrent use. Export and erasure use the same
@@ -72,6 +73,8 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	var ids []string
 	var err error
 	switch {
+	case (q.UserID == "") == (q.Email == ""): // no address is that of all who have none
+		return nil, &activity.QueryError{Param: "email", Problem: "must be given, or else a user ID, and not both"}
 	case q.UserID != "":
 		f.userIDs = []string{q.UserID}
 	default:

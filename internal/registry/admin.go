@@ -153,7 +153,7 @@ func (a *Admin) known(r *http.Request) (productID string, err error) {
 	if err := a.products.Load(r.Context()); err != nil {
 		return "", httpx.Unavailable(err)
 	}
-	if !a.products.Has(productID) {
+	if _, ok := a.products.Version(productID); !ok {
 		return "", httpx.NotFound("Unknown product.")
 	}
 	return productID, nil

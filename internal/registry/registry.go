@@ -284,12 +284,6 @@ func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err
 	return found, ok, nil
 }
 
-// Has reports whether this process knows a product with that ID.
-func (r *Registry) Has(productID string) bool {
-	_, ok := r.product(productID)
-	return ok
-}
-
 // isFixed reports whether a product is from the file, or the demo product.
 func (r *Registry) isFixed(productID string) bool {
 	p, ok := r.product(productID)
