@@ -21,8 +21,8 @@ const (
 
 // Target is the object of an action.
 type Target struct {
-	// Label is the text by which a person would refer to the object. It need not be clean;
-	// see [CleanLabel]. Empty means no label.
+	// Label is the text by which a person would refer to the object. Empty means no label. It need
+	// not be clean: see [CleanLabel], and addresses in it lose their credentials.
 	Label string
 	// Element is the noun to use if there is no label: "button", "link";
 	// empty means "element".
@@ -155,7 +155,7 @@ func words(typ string, target Target, page string) (title, description string) {
 		}
 		return titlePrefix(typ) + capitalise(page), "User landed" + onPage(page)
 	}
-	p := newPhrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
+	p := newPhrase(typ, CleanLabel(withoutSecrets(target.Label)), cmp.Or(target.Element, "element"))
 	return titlePrefix(typ) + p.what + p.noun, "User " + p.did + p.article + p.what + p.noun + onPage(page)
 }
 
