@@ -125,6 +125,13 @@ User ada (reported) is on the billing page (https://app.example.com/billing): `+
 		agent.Query{UserID: "ada", Since: time.Now().Add(-180 * time.Second)})
 	require.NoError(t, err)
 	assert.Equal(t, "billing billing", paths(gone))
+	for i, session := range []string{"s1", ""} { // events without a page
+		s.acts(fmt.Sprint("n", i), "ada", session, "$autocapture", "", `,"$current_url":""`)
+		now := s.context("user_id=ada")
+		assert.Equal(t, []any{5 + i, c.Page, c.CanonicalURL}, []any{now.Count, now.Page, now.CanonicalURL})
+		assert.InDelta(t, c.OnPageS, now.OnPageS, 20)
+		assert.InDelta(t, 0, now.AsOf-now.LastSeen, 20)
+	}
 }
 
 func TestContext_boundsAndQuotesTheText(t *testing.T) {

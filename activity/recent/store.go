@@ -120,28 +120,34 @@ func (r Record) appendJSON(dst []byte, index int) []byte {
 // Records are the newest actions of a user or a session, oldest first.
 type Records []Record
 
-// Stay returns the time at which the session of the newest action reached its present page, and the
-// start of that session's first action, in microseconds since the epoch; zero if there are no
-// actions.
-func (r Records) Stay() (came, first int64) {
-	if len(r) == 0 {
-		return 0, 0
-	}
-	last := &r[len(r)-1]
-	// The colon before the string prevents a match with the end of a longer one.
-	page := last.JSON[max(0, len(last.JSON)-len(jsontext.LastString(last.JSON))-1):]
+// noPage is the page of an action without one.
+const noPage = `:""`
+
+// page returns the canonical URL at the end of the record's JSON. The colon before the string
+// prevents a match with the end of a longer one.
+func (r *Record) page() string {
+	return r.JSON[max(0, len(r.JSON)-len(jsontext.LastString(r.JSON))-1):]
+}
+
+// Stay returns the newest action on a page, or the newest of all if none has a page, with the time at
+// which its session reached that page, and the start of the session's first action, in microseconds
+// since the epoch. Without actions it returns nil and zero.
+func (r Records) Stay() (on *Record, came, first int64) {
 	isHere := true
 	for i := range slices.Backward(r) {
-		a := &r[i]
-		if a.Session != last.Session {
+		a, page := &r[i], r[i].page()
+		if on == nil || on.page() == noPage && page != noPage {
+			on = a
+		}
+		if a.Session != on.Session {
 			continue
 		}
-		if isHere = isHere && strings.HasSuffix(a.JSON, page); isHere {
+		if isHere = isHere && (page == on.page() || page == noPage); isHere && page == on.page() {
 			came = a.Start
 		}
 		first = a.Start
 	}
-	return came, first
+	return on, came, first
 }
 
 // AppendJSON appends the JSON array of the actions, indexed from zero.

@@ -94,16 +94,18 @@ func TestRecent_knowsTheStayOnAPage(t *testing.T) {
 	}{
 		"nothing":         {},
 		"one action":      {recent.Records{record(5, "s", page)}, 5, 5},
-		"without a page":  {recent.Records{record(5, "s", ""), record(6, "s", "")}, 5, 5},
+		"without a page":  {recent.Records{record(4, "t", ""), record(5, "s", ""), record(6, "s", "")}, 5, 5},
 		"all on the page": {recent.Records{record(5, "s", page), record(6, "s", page)}, 5, 5},
 		"back on the page": {recent.Records{record(5, "s", page), record(6, "s", "https://a.example"),
 			record(7, "s", page), record(8, "s", page)}, 7, 5},
+		"an event without a page": {recent.Records{record(4, "s", "https://a.example"), record(5, "s", ""),
+			record(6, "s", page), record(7, "s", ""), record(8, "s", page), record(9, "t", "")}, 6, 4},
 		"another session's": {recent.Records{record(5, "s", page), record(6, "t", "https://a.example"),
 			record(7, "s", page)}, 5, 5},
 		"the end of a longer": {recent.Records{record(5, "s", `x":"b`), record(6, "s", "b")}, 6, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			came, first := c.recent.Stay()
+			_, came, first := c.recent.Stay()
 			assert.Equal(t, [2]int64{c.came * 1e6, c.first * 1e6}, [2]int64{came, first})
 		})
 	}

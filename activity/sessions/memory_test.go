@@ -40,18 +40,21 @@ func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
 }
 
 // A late batch does not replace the user's last action, but it names the user. The last of a batch's
-// actions is the newest.
+// actions is the newest. An action without a page leaves the user on the page.
 func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
 	m := newMemory(t, nil)
 	both := seen("a", noon)
-	both.Actions = append(seen("a", noon.Add(-time.Second)).Actions, both.Actions...)
-	both.Actions[0].CanonicalURL = "https://app.example.com/first"
+	both.Actions = slices.Concat(seen("a", noon.Add(-time.Second)).Actions, both.Actions, both.Actions)
+	both.Actions[0].CanonicalURL, both.Actions[2].CanonicalURL = "https://app.example.com/first", ""
 	m.Add("acme", both)
 	late := seen("a", noon.Add(-time.Minute))
 	late.UserID, late.Email = "ada", ""
 	a := &late.Actions[0]
 	a.CanonicalURL, a.Description, a.Index = "https://app.example.com/late", "late", 6
 	m.Add("acme", late)
+	away := seen("a", noon)
+	away.UserID, away.Email, away.Actions[0].CanonicalURL, away.Actions[0].Index = "ada", "", "", 5
+	m.Add("acme", away)
 	s, ok := m.Session("acme", "a", noon)
 	require.True(t, ok)
 	assert.Equal(t, sessions.Session{

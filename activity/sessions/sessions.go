@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,8 +35,8 @@ type Listing struct {
 	Next *string `json:"next" jsonschema:"Pass it as after to continue; null at the end."`
 }
 
-// session is the state of a session. userID and email are from the batch or the identity added last; the page and the
-// action describe the newest action.
+// session is the state of a session. userID and email are from the batch or the identity added last, lastAction is the
+// newest action, and canonicalURL the page of the newest one that has a page.
 type session struct {
 	place
 	userID, email string
@@ -66,7 +67,10 @@ func (s *session) take(b *activity.Batch) {
 	s.first, s.actions = min(s.first, micros(&b.Actions[0])), max(s.actions, a.Index+1)
 	s.userID, s.email = b.UserID, b.Email
 	if last := micros(a); last >= s.last {
-		s.last, s.canonicalURL, s.lastAction = last, a.CanonicalURL, a.Sentence()
+		s.last, s.lastAction = last, a.Sentence()
+		for i := range b.Actions {
+			s.canonicalURL = cmp.Or(b.Actions[i].CanonicalURL, s.canonicalURL)
+		}
 	}
 }
 

@@ -31,9 +31,8 @@ func (r *reading) buildAnswer(after recent.Position) (err error) {
 		return err
 	}
 	c.Count = len(found)
-	if n := len(r.seen); n > 0 {
-		last = r.seen[n-1].Session
-		err = r.setPage(now)
+	if len(r.seen) > 0 {
+		last, err = r.setPage(now)
 	}
 	c.Render(found, r.query.MaxChars, r.view.ttl, last, r.unverified(standing, isKnown))
 	return err
@@ -71,20 +70,20 @@ func (r *reading) requested(after recent.Position) recent.Records {
 	return found[max(0, len(found)-limit):]
 }
 
-// setPage sets the person's current page: the newest action's, and since when. A time in the
+// setPage sets the person's current page and since when, and returns its session. A time in the
 // future, from a clock that is ahead, counts as now.
-func (r *reading) setPage(now time.Time) error {
-	newest, err := r.seen[len(r.seen)-1:].Actions()
+func (r *reading) setPage(now time.Time) (sessionID string, err error) {
+	on, came, first := r.seen.Stay()
+	actions, err := recent.Records{*on, r.seen[len(r.seen)-1]}.Actions()
 	if err != nil {
-		return err
+		return "", err
 	}
 	c := &r.answer
-	c.CanonicalURL = newest[0].CanonicalURL
+	c.CanonicalURL = actions[0].CanonicalURL
 	c.Page = activity.PageName(c.CanonicalURL)
-	came, first := r.seen.Stay()
 	ago := func(micros int64) float64 { return max(0, now.Sub(time.UnixMicro(micros)).Seconds()) }
-	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), newest[0].TimestampStart
-	return nil
+	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), actions[1].TimestampStart
+	return on.Session, nil
 }
 
 // standing returns the standing of the person's identity, the highest over all sessions: the
