@@ -233,6 +233,9 @@ func (t *tools) parseContext(raw json.RawMessage) (q query, problem string) {
 			return found, err
 		}
 		found.text = a.Text
+		if a.LastSeen == 0 && intake.IsEmail(asked.UserID) {
+			found.hint = emailHint
+		}
 		found.json, err = jsontext.Marshal(a)
 		return found, err
 	}}, ""

@@ -25,8 +25,11 @@ func contexts() (*mcptool.Options, *agent.Query) {
 		if q.Desk == "none" {
 			return nil, &activity.QueryError{Param: "desk", Problem: "must be another"}
 		}
-		return &agent.Context{ProductID: productID, SessionIDs: []string{}, Actions: []activity.Action{}, Text: "the text"},
-			nil
+		c := agent.Context{ProductID: productID, SessionIDs: []string{}, Actions: []activity.Action{}, Text: "the text"}
+		if q.UserID == "known@example.com" {
+			c.LastSeen = 1
+		}
+		return &c, nil
 	}}, asked
 }
 
@@ -77,12 +80,19 @@ func TestContextTool(t *testing.T) {
 // A lookup by an address instead of a user's ID is answered with a hint to the right argument.
 func TestTool_hintsAtTheContextOfAnAddress(t *testing.T) {
 	opts, _ := contexts()
-	for user, want := range map[string]int{"ada@example.com": 2, "ada": 1, "nobody": 1} {
-		result := decode(t, serve(serving(t, filled(t, 1), opts), post(call(`{"user_id":"`+user+`"}`))))
-		require.Len(t, result.Result.Content, want, user)
-		assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text)
-		if want == 2 {
-			assert.Contains(t, result.Result.Content[1].Text, "get_user_context with it as email")
+	tools := []string{mcptool.ToolName, mcptool.ContextToolName}
+	for user, want := range map[string][2]int{"ada@example.com": {2, 2}, "ada": {1, 1}, "nobody": {1, 1},
+		"known@example.com": {2, 1}} { // an address that is a user's ID
+		for i, tool := range tools {
+			body := strings.Replace(call(`{"user_id":"`+user+`"}`), mcptool.ToolName, tool, 1)
+			result := decode(t, serve(serving(t, filled(t, 1), opts), post(body))).Result
+			require.Len(t, result.Content, want[i], tool+user)
+			if i == 0 {
+				assert.JSONEq(t, string(result.StructuredContent), result.Content[0].Text)
+			}
+			if want[i] == 2 {
+				assert.Contains(t, result.Content[1].Text, "get_user_context with it as email")
+			}
 		}
 	}
 	assert.Len(t, decode(t, serve(serving(t, filled(t, 1), nil),

@@ -118,9 +118,6 @@ func inPlainWords(p []byte) []byte {
 		answer.Error.Code = jsonrpc.CodeInvalidParams
 	}
 	answer.Error.Message = cmp.Or(rpcSentences[answer.Error.Code], "The request cannot be served.")
-	plain, err := json.Marshal(answer)
-	if err != nil { // cannot happen: it was just decoded
-		return p
-	}
+	plain, _ := json.Marshal(answer) // which was just decoded
 	return plain
 }
