@@ -49,9 +49,8 @@ func code(e *httpx.Error) int {
 // unknown fields are ignored.
 //
 // Errors are {"error_code","error_msg","detail"}: 403 with code 1001 for a
-// missing or malformed key, 403 with 1002 for a wrong one, code 2001 for a
-// request without a knowledge_id, and the status as code otherwise. The detail
-// is the error_msg.
+// missing or malformed key, 403 with 1002 for a wrong one, 400 with 2001 for an
+// invalid body, and the status as code otherwise. The detail is the error_msg.
 func (h *Handler) ServeRetrieval(w http.ResponseWriter, r *http.Request) {
 	if err := h.retrieve(w, r); err != nil {
 		writeError(w, r, err)
