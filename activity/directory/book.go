@@ -227,6 +227,7 @@ func (b *Book) Settle(sessionID string, events []activity.Event) (settled []acti
 func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Event,
 	further ...activity.Event) (Session, error) {
 	p, s := b.session(sessionID)
+	acted := s.userBy.At
 	for i := range events {
 		e := &events[i]
 		b.learn(s, e)
@@ -241,7 +242,28 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		b.learn(s, &e)
 	}
 	b.change(p)
-	return b.resolved(ctx, *s)
+	known, err := b.resolved(ctx, *s)
+	isNew := acted == 0 && s.statedEmail != "" // and so are the facts
+	step := b.dir.ttl.Microseconds() / 2
+	if err != nil || p == nil || known.Email == "" || isNew || acted/step == s.userBy.At/step {
+		return known, err
+	}
+	return known, b.renew(ctx, sessionID, known)
+}
+
+// renew extends the lifetime of the facts that lead from a session's user to the address and from
+// there to the session: SDKs state an address once, however long the session goes on.
+func (b *Book) renew(ctx context.Context, sessionID string, s Session) error {
+	keys := []documentKey{ofUser(s.UserID), ofEmail(s.Email)}
+	if err := b.load(ctx, keys...); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if p := b.stored[key]; p.fact.Email == s.Email || p.fact.SessionID == sessionID {
+			b.change(p)
+		}
+	}
+	return nil
 }
 
 // learn updates a session from an event, after withholding claims where VerifiedOnly is set.

@@ -219,6 +219,31 @@ func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
 	}
 }
 
+// An SDK states an address once, however long its user stays and in whatever further sessions.
+func TestBook_keepsAnAddressWhileItsSessionGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDirectory(time.Hour)
+		said := activity.Event{Time: time.Now(), SessionID: "s", UserID: "ada", Email: "ada@x.example"}
+		for range 20 {
+			d.learn(t, said)
+			time.Sleep(20 * time.Minute)
+			said.Time, said.Email = time.Now(), ""
+		}
+		assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+		said.SessionID = "s2"
+		for range 20 {
+			assert.Equal(t, "ada@x.example", d.learn(t, said).Email)
+			time.Sleep(20 * time.Minute)
+			said.Time = time.Now()
+		}
+		assert.Empty(t, d.sessionOf(t, "ada@x.example"), "it was not stated in the second session")
+		said.SessionID = ""
+		b := d.open(t, said)
+		learn(t, b, said)
+		assert.Empty(t, changed(t, b), "without a session")
+	})
+}
+
 // A user that the events do not name is read on demand. A failed read can be repeated.
 func TestBook_readsFurtherUsersWhenNeeded(t *testing.T) {
 	d := newDirectory(0)
