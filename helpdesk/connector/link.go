@@ -334,23 +334,60 @@ func (l *linker) linkFound(ctx context.Context, c linkClaim, sessionID string) (
 func (l *linker) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	if contact.Email != "" {
 		sessionID, found, err := l.store.dir.SessionOf(ctx, productID, contact.Email)
-		if found || err != nil {
-			return sessionID, err
+		if err != nil {
+			return "", err
+		}
+		if found {
+			return l.resumed(ctx, productID, sessionID, contact.Email)
 		}
 	}
-	if contact.UserID == "" {
-		return "", nil
-	}
-	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{UserID: contact.UserID}, 1)
-	if err != nil || len(found.Records) == 0 || found.Records[0].Session == "" {
+	sessionID, session, err := l.newest(ctx, productID, contact.UserID)
+	if contact.Email != "" && session.Email != "" && !strings.EqualFold(session.Email, contact.Email) {
 		return "", err
 	}
-	sessionID := found.Records[0].Session
-	session, known, err := l.store.dir.Session(ctx, productID, sessionID)
-	if err != nil || !known || contact.Email != "" && session.Email != "" {
+	return sessionID, err
+}
+
+// resumed returns the session to link in place of the one in which an address was last stated. SDKs
+// do not state it again in their user's next session, so it is the user's newest session if the
+// other one is at rest: it has no actions that would be written at the link, nor any of the last
+// two minutes.
+func (l *linker) resumed(ctx context.Context, productID, sessionID, email string) (string, error) {
+	product, _, err := l.products.Product(productID)
+	if err != nil {
 		return "", err
 	}
-	return sessionID, nil
+	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: sessionID}, 1)
+	recently := max(product.Notes.PreLinkWindow, DefaultNotes().PreLinkWindow)
+	if err != nil || len(found.Records) == 0 ||
+		l.store.now().Sub(time.UnixMicro(found.Records[0].Start)) <= recently {
+		return sessionID, err
+	}
+	stated, _, err := l.store.dir.Session(ctx, productID, sessionID)
+	if err != nil {
+		return "", err
+	}
+	next, session, err := l.newest(ctx, productID, stated.UserID)
+	if err != nil || !strings.EqualFold(session.Email, email) || session.EmailStanding < stated.EmailStanding {
+		return sessionID, err
+	}
+	return next, nil
+}
+
+// newest returns the session of a user's newest action, empty for none.
+func (l *linker) newest(ctx context.Context, productID, userID string) (string, directory.Session, error) {
+	if userID == "" {
+		return "", directory.Session{}, nil
+	}
+	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{UserID: userID}, 1)
+	if err != nil || len(found.Records) == 0 {
+		return "", directory.Session{}, err
+	}
+	session, known, err := l.store.dir.Session(ctx, productID, found.Records[0].Session)
+	if err != nil || !known {
+		return "", directory.Session{}, err
+	}
+	return found.Records[0].Session, session, nil
 }
 
 // addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.

@@ -244,6 +244,59 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 	})
 }
 
+// SDKs state an address once, and not again in their user's next session.
+func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
+	const address = "ada@x.example"
+	type visit struct {
+		session, user, email string
+		standing             activity.Standing
+	}
+	for name, tt := range map[string]struct {
+		first   visit
+		between time.Duration
+		second  visit
+		contact helpdesk.Contact
+		want    string
+	}{
+		"the next session": {visit{"s1", "ada", address, activity.Signed}, time.Hour,
+			visit{"s2", "ada", "", activity.Signed}, helpdesk.Contact{Email: "Ada@x.example"}, "s2"},
+		"another device": {visit{"s1", "ada", address, activity.Claimed}, time.Minute,
+			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
+		"of a lower standing": {visit{"s1", "ada", address, activity.Signed}, time.Hour,
+			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
+		"with another address": {visit{"s1", "ada", address, activity.Claimed}, time.Hour,
+			visit{"s2", "ada", "eve@x.example", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
+		"of another user": {visit{"s1", "ada", address, activity.Claimed}, time.Hour,
+			visit{"s2", "bob", "", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
+		"that only stated the address": {visit{"s2", "ada", "", activity.Claimed}, time.Hour,
+			visit{"said", "ada", address, activity.Claimed}, helpdesk.Contact{Email: address}, "said"},
+		"an address that no session stated": {visit{"", "ada", address, activity.Claimed}, time.Hour,
+			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: "Ada@x.example", UserID: "ada"}, "s2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLinks(t)
+				for _, v := range []visit{tt.first, tt.second} {
+					e := did(v.user, "a", 0)
+					e.SessionID, e.Email, e.Standing, e.EmailStanding = v.session, v.email, v.standing, v.standing
+					if v.session == "said" {
+						e.Action = nil
+					}
+					s.records(t, e)
+					time.Sleep(tt.between)
+				}
+				_, err := s.linkContact(t.Context(), "7", tt.contact)
+				require.NoError(t, err)
+				var got []string
+				for _, linked := range s.sessions(t, "7") {
+					got = append(got, linked.SessionID)
+				}
+				assert.Equal(t, tt.want, strings.Join(got, " "))
+			})
+		})
+	}
+}
+
 func TestLinkContact_waitsForItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
