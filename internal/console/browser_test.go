@@ -243,46 +243,67 @@ func withoutStream(f *fake) http.Handler {
 	})
 }
 
-// Neither a polled list nor one that is read again after a gap jumps, or is empty for a moment.
+// opening returns the handler of a fake that opens no stream before the channel is closed.
+func opening(f *fake, open <-chan struct{}) http.Handler {
+	handler := f.handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/stream/") {
+			select {
+			case <-open:
+			case <-r.Context().Done():
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// No list jumps or is empty for a moment: not if it is polled, nor if it is read again, after a gap
+// or because the stream opens late.
 func keepsItsPlace(t *testing.T, browser context.Context) {
+	late := make(chan struct{})
 	for name, tt := range map[string]struct {
 		handler    func(*fake) http.Handler
 		people, at int // at so many pixels
+		then       func(*fake)
 	}{
-		"polled":      {withoutStream, 350, 15000}, // on the second page
-		"after a gap": {(*fake).handler, 150, 3000},
+		"polled":      {withoutStream, 350, 15000, func(*fake) {}}, // on the second page
+		"after a gap": {(*fake).handler, 150, 3000, func(f *fake) { f.send("gap", `{"requested":"x","oldest":"y"}`) }},
+		"opened late": {func(f *fake) http.Handler { return opening(f, late) }, 350, 15000, func(*fake) { close(late) }},
 	} {
-		f := newFake()
-		f.rows = sessions(tt.people, "s%d", "p%d@example.com")
-		tab := open(t, browser, serve(t, f, tt.handler(f)), "", fakeKey)
-		awaitRows(tab, name, "p0@example.com")
-		tab.Await("the place is reached", fmt.Sprintf(`(() => { const list = document.querySelector(".now .list-scroll"); `+
-			`list.scrollTop = %d; return list.scrollTop === %[1]d })()`, tt.at))
-		tab.Eval(`(() => {
-			const list = document.querySelector(".now .list-scroll");
-			const at = list.scrollTop;
-			window.shown = [];
-			const watch = setInterval(() => {
-				if (list.scrollTop !== at) { shown.push(list.scrollTop); clearInterval(watch) }
-			}, 5);
-			new MutationObserver(() => { if (document.querySelector(".now .list").hidden) shown.push("nobody") })
-				.observe(document.querySelector(".now"), {attributes: true, subtree: true});
-			return "" })()`)
-		lists := func() (n int) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			for _, r := range f.requests {
-				if strings.HasPrefix(r.URL.Path, "/sessions/") {
-					n++
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			f.rows = sessions(tt.people, "s%d", "p%d@example.com")
+			tab := open(t, browser, serve(t, f, tt.handler(f)), "", fakeKey)
+			awaitRows(tab, name, "p0@example.com")
+			tab.Await("the place is reached", fmt.Sprintf(`(() => { const list = document.querySelector(".now .list-scroll"); `+
+				`list.scrollTop = %d; return list.scrollTop === %[1]d })()`, tt.at))
+			tab.Eval(`(() => {
+				const list = document.querySelector(".now .list-scroll");
+				const at = list.scrollTop;
+				window.shown = [];
+				const watch = setInterval(() => {
+					if (list.scrollTop !== at) { shown.push(list.scrollTop); clearInterval(watch) }
+				}, 5);
+				new MutationObserver(() => { if (document.querySelector(".now .list").hidden) shown.push("nobody") })
+					.observe(document.querySelector(".now"), {attributes: true, subtree: true});
+				return "" })()`)
+			lists := func() (n int) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				for _, r := range f.requests {
+					if strings.HasPrefix(r.URL.Path, "/sessions/") {
+						n++
+					}
 				}
+				return n
 			}
-			return n
-		}
-		before := lists()
-		f.send("gap", `{"requested":"x","oldest":"y"}`)
-		waittest.Until(t, "it is read again", func() bool { return lists() > before+4 })
-		assert.Empty(t, tab.Eval(`shown.join(" ")`), name)
-		awaitRows(tab, name, fmt.Sprintf("p%d@example.com", tt.at/60+5))
+			before := lists()
+			tt.then(f)
+			waittest.Until(t, "it is read again", func() bool { return lists() > before+4 })
+			assert.Empty(t, tab.Eval(`shown.join(" ")`), name)
+			awaitRows(tab, name, fmt.Sprintf("p%d@example.com", tt.at/60+5))
+		})
 	}
 }
 

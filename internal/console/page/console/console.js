@@ -184,7 +184,7 @@ class Console {
       await follow(this.service, {
         opened: () => {
           this.#say("live", "Live");
-          if (isFirst) this.kept.now.load();
+          if (isFirst) this.kept.now.poll();
           isFirst = false;
         },
         batch: (batch) => {

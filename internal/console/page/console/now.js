@@ -83,7 +83,7 @@ export class NowView {
     this.pace.ask();
   }
 
-  /** Asks who is new, where no stream says so. The list keeps its place. */
+  /** Asks who is new that no stream has named. The list keeps its place. */
   async poll() {
     await this.#refresh("");
   }
