@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,47 +37,4 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 		require.LessOrEqual(t, len(w.others), maxVisitors)
 	}
 	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
-}
-
-// Nothing of the product starts during a scan, and anyone with the capture token can choose its
-// actions.
-func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
-	const entries, each = 4, 5000
-	now := float64(time.Now().Unix())
-	for name, act := range map[string]func(a *activity.BatchAction, n int){
-		"too old":                func(a *activity.BatchAction, n int) { a.TimestampStart = now - 3600 },
-		"another user's":         func(a *activity.BatchAction, n int) { a.UserID = "eve" },
-		"another conversation's": func(a *activity.BatchAction, n int) { a.ConversationID = "8" },
-		"marked, all at once":    func(a *activity.BatchAction, n int) { a.Marks = []string{activity.MarkRage} },
-		"marked, one after another": func(a *activity.BatchAction, n int) {
-			a.TimestampStart += float64(n)
-			a.Marks = []string{activity.MarkRage}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			log := musttest.New(memorylog.New(nil))
-			b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
-			for n := range each {
-				a := activity.BatchAction{SessionID: "s", ConversationID: "7", Action: activity.Action{Type: activity.TypeClick,
-					Title: "Click x", Description: "User clicked x", Index: n, TimestampStart: now}}
-				act(&a, n)
-				b.Actions = append(b.Actions, a)
-			}
-			data := musttest.New(json.Marshal(b))
-			for range entries {
-				require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s", Data: data}}))
-			}
-			begun := time.Now()
-			require.NoError(t, json.Unmarshal(data, &activity.Batch{}))
-			decoding := entries * time.Since(begun)
-			of := membership{conversationID: "7", others: []string{"eve"}}
-			w := &want{membership: of, session: "s", since: now - 60, room: 1 << 30}
-			begun = time.Now()
-			require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
-			took := time.Since(begun)
-			t.Logf("%d actions: %s, decoding %s", len(w.found), took, decoding)
-			require.Len(t, w.found, entries*each)
-			assert.Less(t, took, 8*decoding, "one is its own")
-		})
-	}
 }
