@@ -175,7 +175,7 @@ func (s *service) stop() {
 	s.cancel()
 	select {
 	case <-s.done:
-	case <-time.After(15 * time.Second):
+	case <-time.After(waittest.Patience):
 		require.Fail(s.t, "the server does not stop")
 	}
 }
@@ -344,7 +344,7 @@ func (r *streamReader) next() ssetest.Frame {
 	case f, ok := <-r.frames:
 		require.True(r.t, ok, "the stream has ended: %v", r.err)
 		return f
-	case <-time.After(10 * time.Second):
+	case <-time.After(waittest.Patience):
 		require.Fail(r.t, "no event")
 		return ssetest.Frame{}
 	}
@@ -377,7 +377,7 @@ func (r *streamReader) nextBatch() (b batch) {
 // rest returns the events up to the end of the stream, which must come.
 func (r *streamReader) rest() (frames []ssetest.Frame) {
 	r.t.Helper()
-	timeout := time.After(15 * time.Second)
+	timeout := time.After(waittest.Patience)
 	for {
 		select {
 		case f, ok := <-r.frames:
@@ -392,12 +392,15 @@ func (r *streamReader) rest() (frames []ssetest.Frame) {
 	}
 }
 
-// ask asks a server that does not run, and does not wait long.
+// ask asks a server that does not run.
 func ask(s *liveactivity.Service, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	return askWith(context.Background(), s, method, path, body, headers...)
+}
+
+func askWith(ctx context.Context, s *liveactivity.Service, method, path, body string,
+	headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	setHeaders(r, headers)
-	ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
-	defer cancel()
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r.WithContext(ctx))
 	return w

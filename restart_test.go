@@ -1,8 +1,10 @@
 package liveactivity_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -60,11 +62,13 @@ func TestDataDir_isNotReadyBeforeItHasCaughtUp(t *testing.T) {
 	assert.Equal(t, eventlog.Progress{}, s.Progress())
 	assert.Equal(t, http.StatusOK, ask(s, http.MethodPost, "/webhook/acme",
 		pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+acmeSecret).Code)
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	for _, path := range []string{"/users/acme/ada/live-activity", "/context/acme?user_id=ada"} {
-		w := ask(s, http.MethodGet, path, "", bearer(acmeKey))
+		w := askWith(soon, s, http.MethodGet, path, "", bearer(acmeKey))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code, path)
 		assert.NotEmpty(t, w.Header().Get("Retry-After"))
 	}
-	w := ask(s, http.MethodPost, "/mcp", toolsList, bearer(acmeKey), asJSON)
+	w := askWith(soon, s, http.MethodPost, "/mcp", toolsList, bearer(acmeKey), asJSON)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 }

@@ -16,12 +16,13 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // readReply reads one answer from a connection.
 func readReply(t *testing.T, conn net.Conn) reply {
 	t.Helper()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(waittest.Patience)))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -344,7 +344,7 @@ func TestHandler_endsEveryResponse(t *testing.T) {
 		"server/discover", "subscriptions/listen"} {
 		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 			t.Run(method+" "+version, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				r := post(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"notifications":{"toolsListChanged":true},` +
 					`"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version +

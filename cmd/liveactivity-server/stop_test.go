@@ -42,7 +42,7 @@ func TestStop_finishesRequestsInFlight(t *testing.T) {
 			proctest.HangsUp(t, url)
 			assert.False(t, p.HasExited(), "it waits for the request")
 			assert.Equal(t, http.StatusOK, finish())
-			assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
+			assert.Zero(t, p.Wait(waittest.Patience), "%s", &p.Stderr)
 			assert.NotContains(t, p.Stderr.String(), "cut off")
 		})
 	}
@@ -72,7 +72,7 @@ func TestStop_cutsOffEndlessRequests(t *testing.T) {
 	<-read
 	require.NoError(t, err)
 	assert.Equal(t, events, strings.Count(string(got), "\ndata: {\""))
-	assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
+	assert.Zero(t, p.Wait(waittest.Patience), "%s", &p.Stderr)
 	assert.Contains(t, p.Stderr.String(), "requests were cut off")
 }
 

@@ -19,7 +19,7 @@ import (
 
 func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
 	defer cancel()
 	release, err := p.Acquire(ctx, time.Now().Add(time.Hour), key, n, 1)
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // proxies start a proxy that listens at a socket and passes every request on.
@@ -134,10 +135,11 @@ func (s *service) follow(t *testing.T, client *http.Client, after string) (e *ev
 	}
 }
 
-// next returns the data of the next event that is no heartbeat. It must arrive within a second.
+// next returns the data of the next event that is no heartbeat. It must arrive well before
+// the next heartbeat, which could bring along an event that a proxy holds back.
 func (e *events) next() string {
 	e.t.Helper()
-	late := time.After(time.Second)
+	late := time.After(eventlog.DefaultHeartbeat * 2 / 3)
 	for {
 		select {
 		case f, ok := <-e.frames:
