@@ -80,6 +80,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 		"no duration":        {"--activity-ttl=soon"},
 		"no duration either": {"--heartbeat=15 seconds"},
 		"a flag then a flag": {"--data-dir", "--addr=127.0.0.1:0"},
+		"a flag before a -":  {"--activity-max-events", "-1"},
 		"a flag nearly":      {"--datadir=x"},
 		"a command nearly":   {"zendesk", "provison", "--product=acme"},
 	} {
@@ -90,6 +91,8 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 			switch _, kind, _ := strings.Cut(name, "a flag "); {
 			case kind == "without" || kind == "then a flag":
 				assert.Contains(t, words, args[0]+": needs a value (--help")
+			case kind == "before a -":
+				assert.Contains(t, words, args[0]+": needs = before a value that begins with - (--help")
 			case strings.HasSuffix(name, " nearly"):
 				assert.Contains(t, words, "did you mean")
 			}

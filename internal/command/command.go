@@ -99,14 +99,18 @@ func Parse(
 	case exited:
 		return nil, ErrHelp
 	case err != nil:
-		return nil, fmt.Errorf("%s (--help shows all flags)", withoutValue.ReplaceAllString(err.Error(), "$1: needs a value"))
+		says := hyphen.ReplaceAllString(err.Error(), "$1: needs = before a value that begins with -")
+		return nil, fmt.Errorf("%s (--help shows all flags)", withoutValue.ReplaceAllString(says, "$1: needs a value"))
 	}
 	return &Mistakes{variables: variables(parsed)}, nil
 }
 
 // withoutValue matches kong's message for a flag that is last or followed by another
-// flag.
-var withoutValue = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got .*$`)
+// flag, and hyphen the one for a flag followed by a value such as -1.
+var (
+	withoutValue = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got .*$`)
+	hyphen       = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got "-[^-].*$`)
+)
 
 // variables maps each flag that was set by an environment variable to that
 // variable.
