@@ -83,6 +83,7 @@ func TestFlags_aStreamNeedsAToken(t *testing.T) {
 	t.Parallel()
 	words := proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--stream-url=http://127.0.0.1:1/stream/acme"))
 	assert.Contains(t, words, "--token: is missing")
+	assert.Equal(t, 1, strings.Count(words, "token"), "%s", words)
 }
 
 // Every variable has the effect of its flag.

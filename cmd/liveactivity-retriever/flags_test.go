@@ -114,6 +114,8 @@ func TestFlags_thatAreRequiredAreAskedFor(t *testing.T) {
 	words := proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort))
 	assert.Contains(t, words, "--stream-url: is missing")
 	assert.Contains(t, words, "--token: is missing")
+	words = proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--stream-url=http://127.0.0.1:1/stream/acme"))
+	assert.Equal(t, 1, strings.Count(words, "token"), "%s", words)
 }
 
 func TestFlags_areAllNamedAtOnce(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +156,8 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return all, err
 	}
-	consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
+	token := cmp.Or(f.Token, "none") // otherwise it is reported twice
+	consumer, err := stream.NewConsumer(f.StreamURL, token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
 		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 	if err != nil {
 		return all, err
