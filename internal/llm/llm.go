@@ -74,12 +74,13 @@ func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string
 func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
 	wrong.Require(apiKey != "" || baseURL != "", "endpoint", "must be given by OPENAI_API_KEY or OPENAI_BASE_URL")
 	wrong.Require(!strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }),
-		"API key", "must be printable ASCII without spaces")
+		"OPENAI_API_KEY", "must be printable ASCII without spaces")
 	if baseURL == "" {
 		return
 	}
-	_, ok := origin.Base(baseURL)
-	wrong.Require(ok, "base URL", "must be like http://127.0.0.1:11434/v1")
+	u, ok := origin.Base(baseURL)
+	wrong.Require(ok && !strings.HasSuffix(u.Path, "/chat/completions"),
+		"OPENAI_BASE_URL", "must be like http://127.0.0.1:11434/v1, the address before /chat/completions")
 }
 
 // complete calls the model and returns its answer's text. Apart from the attempts of ask,

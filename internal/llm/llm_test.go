@@ -48,7 +48,7 @@ func newModel(t *testing.T, v *llmtest.Server, name, key string) func(context.Co
 }
 
 func TestNew_requiresItsArguments(t *testing.T) {
-	const missing, endpoint, url, key = "llm.model", "llm.endpoint", "llm.base URL", "llm.API key"
+	const missing, endpoint, url, key = "llm.model", "llm.endpoint", "llm.OPENAI_BASE_URL", "llm.OPENAI_API_KEY"
 	tests := map[string]struct {
 		model, apiKey, baseURL string
 		want                   []string
@@ -60,6 +60,7 @@ func TestNew_requiresItsArguments(t *testing.T) {
 		"no scheme":                   {model, apiKey, "127.0.0.1:11434/v1", []string{url}},
 		"a user":                      {model, apiKey, "http://user:secret@127.0.0.1/v1", []string{url}},
 		"a query":                     {model, apiKey, "http://127.0.0.1/v1?key=secret", []string{url}},
+		"a request's address":         {model, apiKey, "http://127.0.0.1/v1/chat/completions", []string{url}},
 		"a key with a line feed":      {model, apiKey + "\n", "", []string{key}},
 		"a key with a space, and all": {"", "a b", "nowhere", []string{missing, key, url}},
 		"a key that is not ASCII":     {model, "schlüssel", "", []string{key}},
