@@ -372,4 +372,6 @@ func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
 		}
 		assert.ElementsMatch(t, want, got, config)
 	}
+	_, err := zendesk.Kind.Open(json.RawMessage(`{"base_url":"https://a.example","signing_secret":5}`), nil)
+	assert.EqualError(t, err, "signing_secret: must be a string or an array")
 }

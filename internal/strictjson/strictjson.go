@@ -137,7 +137,11 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 	case v.Kind() == reflect.String && raw[0] == '"':
 		return d.text(path, raw, v, secret)
 	case string(raw) == "null" || json.Unmarshal(raw, v.Addr().Interface()) != nil:
-		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), cmp.Or(kindNames[v.Kind()], "a value of another type"))
+		kind := cmp.Or(kindNames[v.Kind()], "a value of another type")
+		if v.Kind() == reflect.Slice && json.Unmarshal([]byte(`""`), reflect.New(v.Type()).Interface()) == nil {
+			kind = "a string or " + kind
+		}
+		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), kind)
 		return false
 	}
 	return true
