@@ -65,7 +65,7 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	status, body := proctest.Request(t, http.MethodPost, url+"/oauth/register",
 		`{"redirect_uris":["https://claude.ai/cb"]}`)
 	assert.Equal(t, http.StatusBadRequest, status, "without a public URL clients do not sign in")
-	assert.Contains(t, body, "takes a key of the product as bearer token, and has no sign-in")
+	assert.Contains(t, body, "a key of the product as bearer token, and has no sign-in: for that it needs a --public-url")
 	status, _ = proctest.Request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: x")
 	assert.Equal(t, http.StatusNotFound, status, "without an admin key there are no admin endpoints")
 

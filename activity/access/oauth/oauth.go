@@ -172,7 +172,7 @@ func (s *Server) Mount(handle func(pattern string, h http.Handler)) {
 		handle("POST /oauth/register", open(func(http.ResponseWriter, *http.Request) error {
 			return refuse("invalid_request",
 				"This server takes a key of the product as bearer token, and has no sign-in: "+
-					"its --public-url is not https or a loopback address.")
+					"for that it needs a --public-url that is https or a loopback address.")
 		}))
 		return
 	}
