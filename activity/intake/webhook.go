@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-var errSecret = httpx.Unauthorized("The X-Webhook-Secret header is missing or wrong.", "")
+var errSecret = httpx.Unauthorized("The header X-Webhook-Secret or X-PostHog-Secret is missing or wrong.", "")
 
 // Webhook returns the handler for POST /webhook/{product_id}. The first source that recognizes the
 // first event decodes the body, or else the last source; there must be at least one. The header

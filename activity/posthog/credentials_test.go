@@ -175,7 +175,7 @@ func TestWebhook_secret(t *testing.T) {
 				s.requireOneEvent(t)
 				return
 			}
-			want := "The X-Webhook-Secret header is missing or wrong."
+			want := "The header X-Webhook-Secret or X-PostHog-Secret is missing or wrong."
 			if c.status == http.StatusNotFound {
 				want = "Unknown product."
 			}

@@ -142,7 +142,7 @@ func TestClientCommands_nameTheMistake(t *testing.T) {
 		says string
 	}{
 		"a wrong secret": {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=x"},
-			"401 Unauthorized: The X-Webhook-Secret header is missing or wrong."},
+			"401 Unauthorized: The header X-Webhook-Secret or X-PostHog-Secret is missing or wrong."},
 		"another product": {[]string{"send", "--url=" + url, "--webhook-secret=x"}, "404 Not Found: Unknown product."},
 		"a wrong key": {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret,
 			"--key=x"}, "401 Unauthorized"},
