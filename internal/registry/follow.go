@@ -234,7 +234,7 @@ var pauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // Run keeps the registry up to date with registrations by other servers, until ctx ends. It
 // does not access storage until the log changes. It logs failures and retries, with a backoff
-// once all registrations have been applied. Call it once.
+// once all registrations have been applied; until then it logs one in thirty. Call it once.
 func (r *Registry) Run(ctx context.Context) {
 	for failures := 1; ctx.Err() == nil; {
 		changed := r.log.Changed(OwnProduct) // taken before the read, so that no change is missed
@@ -242,13 +242,16 @@ func (r *Registry) Run(ctx context.Context) {
 		if err := r.Load(ctx); err == nil {
 			failures = 1
 		} else if ctx.Err() == nil {
-			r.deskOptions.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
-			again = time.After(pauses.Even(failures))
+			pause, level := pauses.Even(failures), outage.Level(err, slog.LevelWarn)
 			select {
 			case <-r.loaded:
-				failures++
 			default: // the service waits for them
+				if pause = pauses.Min; failures%30 != 1 {
+					level = slog.LevelDebug
+				}
 			}
+			r.deskOptions.Logger.Log(ctx, level, "registrations cannot be read", "err", err)
+			again, failures = time.After(pause), failures+1
 		}
 		select {
 		case <-ctx.Done():
