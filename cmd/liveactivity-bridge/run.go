@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +65,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	reg := serve.NewRegistry()
 	var beside []func(context.Context) error
 	ready := func(*http.Request) error { return nil }
-	if f.StreamURL != "" {
-		token := cmp.Or(f.Token, "none") // otherwise it is reported twice
-		consumer, err := stream.NewConsumer(f.StreamURL, token, stream.Handlers{Actions: b.Add, Erase: b.Erase},
+	if f.StreamURL != "" && f.Token != "" { // otherwise the missing token is already reported
+		consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: b.Add, Erase: b.Erase},
 			&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 		wrong.Check("--stream-url, --token", err)
 		if err == nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +120,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	wrong.Add(err)
 	reg := serve.NewRegistry()
 	service, err := assemble(f, s, log, reg)
-	if f.StreamURL != "" {
+	if f.StreamURL != "" && f.Token != "" { // otherwise it is already reported
 		wrong.Check("--stream-url, --token", err)
 	}
 	if err := wrong.Err(); err != nil {
@@ -156,8 +155,7 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return all, err
 	}
-	token := cmp.Or(f.Token, "none") // otherwise it is reported twice
-	consumer, err := stream.NewConsumer(f.StreamURL, token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
+	consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
 		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 	if err != nil {
 		return all, err
