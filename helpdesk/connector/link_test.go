@@ -275,7 +275,7 @@ func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newLinks(t)
+				s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil) // without a window before the link
 				for _, v := range []visit{tt.first, tt.second} {
 					e := did(v.user, "a", 0)
 					e.SessionID, e.Email, e.Standing, e.EmailStanding = v.session, v.email, v.standing, v.standing
