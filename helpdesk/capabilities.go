@@ -90,8 +90,8 @@ type Contact struct {
 
 // Redactor blanks notes that a summary has replaced.
 type Redactor interface {
-	// Redact blanks a note. It is no error if the note no longer exists. After a
-	// final error the note stays as it is.
+	// Redact blanks a note. It is no error if the note or its conversation no longer exists.
+	// After a final error the note stays as it is.
 	Redact(ctx context.Context, conversationID, noteID string) error
 }
 

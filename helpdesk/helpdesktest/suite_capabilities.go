@@ -44,15 +44,14 @@ var finderTests = []deskTest{
 	}},
 	{"FindNote finds nothing else", func(f *deskFixture) {
 		id := f.note("Hello")
-		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello again", "", f.began))
-		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, f.Message, "", f.began))
+		for _, text := range []string{"Hell", "Hello again", "Hello\nagain", f.Message} {
+			f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, text, "", f.began))
+		}
 		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began))
 		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", "", later()))
 		again := f.note("Hello")
-		got := f.found(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began))
+		got := f.found(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, later()))
 		assert.Equal(f, again, got, "the second note")
-	}},
-	{"FindNote says that a deleted conversation is gone", func(f *deskFixture) {
 		f.Delete()
 		_, _, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", "", f.began)
 		f.gone(err)
@@ -73,6 +72,9 @@ var redactorTests = []deskTest{
 	}},
 	{"Redact needs no note", func(f *deskFixture) {
 		id := f.note("Hello")
+		f.Server.Fail(Fault{Status: http.StatusServiceUnavailable})
+		assert.True(f, f.failed(f.can.Redactor.Redact(f.Context(), f.ConversationID, id)).Temporary())
+		f.Server.Heal()
 		assert.NoError(f, f.can.Redactor.Redact(f.Context(), f.ConversationID, id+"0"))
 		f.Delete()
 		assert.NoError(f, f.can.Redactor.Redact(f.Context(), f.ConversationID, id))
@@ -88,10 +90,8 @@ var replierTests = []deskTest{
 		found, err := f.can.Replier.FindReply(f.Context(), f.ConversationID, hostile, f.began)
 		require.NoError(f, err)
 		assert.True(f, found)
-	}},
-	{"Reply says that a deleted conversation is gone", func(f *deskFixture) {
 		f.Delete()
-		_, err := f.can.Replier.Reply(f.Context(), f.ConversationID, "Lost")
+		_, err = f.can.Replier.Reply(f.Context(), f.ConversationID, "Lost")
 		f.gone(err)
 	}},
 	{"FindReply finds nothing else", func(f *deskFixture) {
@@ -134,8 +134,12 @@ var offererTests = []deskTest{
 			require.NoError(f, err)
 			assert.Equal(f, id, f.found(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, f.began)))
 		}
-		assert.Len(f, f.writes(), 2)
+		require.Len(f, f.writes(), 2)
+		assert.Regexp(f, "(?s)Yes.*never.*sales", string(f.writes()[0].Body), "the labels, in order")
 		assert.Empty(f, f.Notes())
+		f.Delete()
+		_, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, helpdesk.Offer{Body: "Lost"})
+		f.gone(err)
 	}},
 	{"FindOffer finds nothing else", func(f *deskFixture) {
 		f.note("Need a hand?")
@@ -146,26 +150,26 @@ var offererTests = []deskTest{
 		f.notFound(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, helpdesk.Offer{Body: "Another"}, f.began))
 		f.notFound(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, later()))
 	}},
-	{"Offer says that a deleted conversation is gone", func(f *deskFixture) {
-		f.Delete()
-		_, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, helpdesk.Offer{Body: "Lost"})
-		f.gone(err)
-	}},
 }
 
 var removerTests = []deskTest{
 	{"Engaged sees the contact's messages", func(f *deskFixture) {
+		engaged := func(after string) bool {
+			is, err := f.can.Remover.Engaged(f.Context(), f.ConversationID, after, "")
+			require.NoError(f, err)
+			return is
+		}
 		id := f.note("Before")
-		engaged, err := f.can.Remover.Engaged(f.Context(), f.ConversationID, id, "")
-		require.NoError(f, err)
-		assert.False(f, engaged)
+		assert.True(f, engaged(""), "the contact opened the conversation")
+		assert.False(f, engaged(id))
 		time.Sleep(time.Second)
 		f.Write("Still there?")
-		engaged, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, id, "")
-		require.NoError(f, err)
-		assert.True(f, engaged)
+		assert.True(f, engaged(id))
 	}},
 	{"Remove deletes the conversation", func(f *deskFixture) {
+		f.Server.Fail(Fault{Status: http.StatusServiceUnavailable})
+		assert.True(f, f.failed(f.can.Remover.Remove(f.Context(), f.ConversationID)).Temporary())
+		f.Server.Heal()
 		for range 2 {
 			require.NoError(f, f.can.Remover.Remove(f.Context(), f.ConversationID))
 			_, err := f.Desk.Note(f.Context(), f.ConversationID, "Lost")

@@ -3,8 +3,10 @@ package helpdesktest_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +56,8 @@ func (b broken) Webhook(header http.Header, body []byte, now time.Time) (helpdes
 	switch {
 	case b.mistake == "takes unsigned webhooks" && errors.Is(err, helpdesk.ErrSignature):
 		return helpdesk.Event{Type: helpdesk.EventIgnored}, nil
+	case b.mistake == "reads unsigned bodies" && !json.Valid(body) && errors.Is(err, helpdesk.ErrSignature):
+		return e, &helpdesk.PayloadError{Problem: "no JSON"}
 	case b.mistake == "takes everybody's webhooks" && errors.Is(err, helpdesk.ErrUnrecognized):
 		return e, helpdesk.ErrSignature
 	case b.mistake == "quotes the body" && errors.As(err, &malformed):
@@ -64,13 +68,19 @@ func (b broken) Webhook(header http.Header, body []byte, now time.Time) (helpdes
 
 func (b broken) Capabilities() helpdesk.Capabilities {
 	can := b.Client.Capabilities()
-	can.Finder, can.Replier, can.Remover = b, b, b
+	can.Finder, can.Replier, can.Remover, can.Redactor, can.Offerer = b, b, b, b, b
+	if b.mistake == "names another header" {
+		can.SignedBy = []string{"X-Signature"}
+	}
 	return can
 }
 
 func (b broken) FindNote(ctx context.Context, id, text, after string, since time.Time) (string, bool, error) {
-	if b.mistake == "finds old notes" {
+	switch b.mistake {
+	case "finds old notes":
 		since = time.Time{}
+	case "compares the first lines":
+		text, _, _ = strings.Cut(text, "\n")
 	}
 	return b.Client.FindNote(ctx, id, text, after, since)
 }
@@ -82,7 +92,30 @@ func (b broken) IsRequesters(ctx context.Context, id, message string) (bool, err
 
 func (b broken) Engaged(ctx context.Context, id, after, offered string) (bool, error) {
 	engaged, err := b.Client.Engaged(ctx, id, after, offered)
-	return engaged && b.mistake != "overlooks the contact", err
+	return engaged && b.mistake != "overlooks the contact" &&
+		(after != "" || b.mistake != "overlooks the first message"), err
+}
+
+func (b broken) Remove(ctx context.Context, id string) error {
+	return b.hides("a failed removal", b.Client.Remove(ctx, id))
+}
+
+func (b broken) Redact(ctx context.Context, id, noteID string) error {
+	return b.hides("a failed redaction", b.Client.Redact(ctx, id, noteID))
+}
+
+func (b broken) hides(failure string, err error) error {
+	if b.mistake == "hides "+failure {
+		return nil
+	}
+	return err
+}
+
+func (b broken) Offer(ctx context.Context, id string, offer helpdesk.Offer) (string, error) {
+	if b.mistake == "swaps labels" && len(offer.Labels) > 1 {
+		offer.Labels[0], offer.Labels[1] = offer.Labels[1], offer.Labels[0]
+	}
+	return b.Client.Offer(ctx, id, offer)
 }
 
 func TestDesk(t *testing.T) {
@@ -122,10 +155,17 @@ func TestDesk_findsEachMistake(t *testing.T) {
 		"waits for a deleted conversation": "Note_says_that_a_deleted",
 		"cuts notes":                       "Fits",
 		"takes unsigned webhooks":          "Webhook_refuses",
+		"reads unsigned bodies":            "Webhook_refuses_a_changed",
+		"names another header":             "Webhook_reads",
 		"takes everybody's webhooks":       "Webhook_leaves",
 		"quotes the body":                  "Webhook_survives",
 		"finds old notes":                  "FindNote_finds_nothing",
 		"answers itself":                   "IsRequesters",
+		"compares the first lines":         "FindNote_finds_nothing",
 		"overlooks the contact":            "Engaged",
+		"overlooks the first message":      "Engaged",
+		"swaps labels":                     "Offer_shows",
+		"hides a failed redaction":         "Redact_needs",
+		"hides a failed removal":           "Remove",
 	})
 }
