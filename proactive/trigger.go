@@ -98,13 +98,13 @@ type Result struct {
 	Cooldown           time.Duration // of the trigger in the conversation; negative for none
 }
 
-// CheckTriggers returns the mistakes in a list of triggers, joined: a trigger must
-// not be nil and needs a unique ID.
+// CheckTriggers returns the mistakes in a list of triggers, joined: a trigger, or the function
+// of a [Predicate], must not be nil, and needs a unique ID.
 func CheckTriggers(triggers ...Trigger) error {
 	m := options.Mistakes{Package: "proactive"}
 	known := map[string]bool{}
 	for _, t := range triggers {
-		if t == nil {
+		if p, ok := t.(predicate); t == nil || ok && p.holds == nil {
 			m.Require(false, "trigger", "must not be nil")
 			continue
 		}

@@ -198,6 +198,7 @@ func TestCheckTriggers_reportsEveryMistake(t *testing.T) {
 proactive: trigger id must not be empty
 proactive: trigger canonical_url_ping_pong is a duplicate`)
 	require.NoError(t, proactive.CheckTriggers())
+	require.EqualError(t, proactive.CheckTriggers(proactive.Predicate("x", nil)), "proactive: trigger must not be nil")
 }
 
 func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {
