@@ -23,7 +23,7 @@ const DefaultLeaseTTL = 6 * time.Second
 // carry [Lease.Token] as a fencing token where those systems can reject an old one: tokens grow
 // from holder to holder.
 //
-// Its methods are safe for concurrent use. mu guards until; the other fields do not change.
+// Its methods are safe for concurrent use.
 type Lease struct {
 	store     Store
 	productID string

@@ -30,12 +30,11 @@ type MemoryOptions struct {
 // written first (reads do not renew), documents that yield before the others; beyond the total
 // it evicts from the product that uses most. Documents without a time to live count but are
 // never evicted.
-//
-// mu guards everything but epoch. A document is in docs and in its product's names, or in
-// neither. dropped outlives the product's documents.
 type Memory struct {
 	epoch time.Time // times are counted from here
 
+	// mu guards everything but epoch. A document is in docs and in its product's names, or in
+	// neither. dropped outlives the product's documents.
 	mu      sync.Mutex
 	version Version // the last one assigned, to any product
 	docs    *fair.Cache[string, *memoryDocument]

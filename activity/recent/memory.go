@@ -33,15 +33,14 @@ type MemoryOptions struct {
 //
 // Expired actions are never returned. They are freed when their session is written or evicted, or by
 // [Memory.Expire].
-//
-// mu guards newest and all fields after it, as well as all users and sessions. A session and a user
-// refer to each other while the session has an action of the user, except for sessions beyond the
-// user's newest maxEvents. Only sessions are evicted; a user is removed with the last session.
 type Memory struct {
 	ttl       time.Duration
 	maxEvents int
 	maxHeld   int // of a session
 
+	// mu guards newest and all fields after it, as well as all users and sessions. A session and a user
+	// refer to each other while the session has an action of the user, except for sessions beyond the
+	// user's newest maxEvents. Only sessions are evicted; a user is removed with the last session.
 	mu     sync.Mutex
 	newest map[string]Position // by product; of products with activity, and some others
 	most   int                 // length of newest at which the positions of products without activity are dropped

@@ -31,12 +31,11 @@ type MemoryOptions struct {
 // Beyond a product's bound, the least recently written sessions are evicted; beyond the total,
 // sessions of the product that uses most. A session takes about 700 bytes. The methods are safe for
 // concurrent use.
-//
-// mu guards held and orders. The trees point to the values in held. A session is in both or in
-// neither, and is removed from its tree before its place changes.
 type Memory struct {
 	ttl int64 // microseconds
 
+	// mu guards held and orders. The trees point to the values in held. A session is in both or in
+	// neither, and is removed from its tree before its place changes.
 	mu     sync.Mutex
 	held   *fair.Cache[string, session]
 	orders map[string]*btree.BTreeG[*session] // by product, in the order of listings; only products with sessions

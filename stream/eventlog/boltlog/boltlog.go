@@ -85,11 +85,6 @@ type Options struct {
 const DefaultTailBytes = 8 << 20
 
 // Log is an [eventlog.Log] in a file. Its documents are a [document.Store].
-//
-// mu guards products. A product is added when it is first used, and never removed. mu may be
-// held while a product's lock is taken, never the other way round. Groups of operations are
-// committed one at a time, in order; the committing goroutine owns commits and broken. The
-// other fields that change synchronize themselves.
 type Log struct {
 	retention eventlog.Retention
 	tailBytes int64
@@ -104,7 +99,12 @@ type Log struct {
 	shares    *fair.Shares[*product]
 	users     *recent.Memory
 
-	closed   atomic.Bool // operations made from now on do not append
+	closed atomic.Bool // operations made from now on do not append
+
+	// mu guards products. A product is added when it is first used, and never removed. mu may be
+	// held while a product's lock is taken, never the other way round. Groups of operations are
+	// committed one at a time, in order; the committing goroutine owns commits and broken. The
+	// other fields that change synchronize themselves.
 	mu       sync.Mutex
 	products map[string]*product
 }

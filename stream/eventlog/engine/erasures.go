@@ -12,11 +12,10 @@ import (
 // Erasures are the "erase" entries that a product's log retains. An engine adds all of them,
 // and applies them to every entry that it reads. The zero value is empty. Erasures are safe
 // for concurrent use.
-//
-// mu guards the fields. No erasure is before oldest or after newest, so a trim before oldest and
-// an entry after newest need no lookup. of lists an erasure under each subject that it names, in
-// no order.
 type Erasures struct {
+	// mu guards the fields. No erasure is before oldest or after newest, so a trim before oldest and
+	// an entry after newest need no lookup. of lists an erasure under each subject that it names, in
+	// no order.
 	mu             sync.RWMutex
 	oldest, newest eventlog.ID
 	of             map[subject][]erasure

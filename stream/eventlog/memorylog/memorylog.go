@@ -48,10 +48,6 @@ type Options struct {
 }
 
 // Log is the [eventlog.Log] in memory. Its methods are safe for concurrent use.
-//
-// mu guards products and closed. A product is added when it is first used, and never removed.
-// mu may be held while a product's lock is taken, never the other way round. Documents and
-// actions have their own locks, which may be taken under both.
 type Log struct {
 	retention eventlog.Retention
 	born      eventlog.ID
@@ -59,6 +55,9 @@ type Log struct {
 	users     *recent.Memory
 	shares    *fair.Shares[*product]
 
+	// mu guards products and closed. A product is added when it is first used, and never removed.
+	// mu may be held while a product's lock is taken, never the other way round. Documents and
+	// actions have their own locks, which may be taken under both.
 	mu       sync.Mutex
 	products map[string]*product
 	closed   bool

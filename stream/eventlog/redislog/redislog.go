@@ -62,9 +62,6 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 }
 
 // Log is an [eventlog.Log] in Redis. Its methods are safe for concurrent use.
-//
-// mu guards products. A product is added when it is first used, and never removed. mu is
-// never held together with a product's lock.
 type Log struct {
 	opts   Options
 	target target
@@ -78,6 +75,8 @@ type Log struct {
 
 	shares *fair.Shares[*product] // of the bytes of all tails
 
+	// mu guards products. A product is added when it is first used, and never removed. mu is
+	// never held together with a product's lock.
 	mu       sync.Mutex
 	products map[string]*product
 }
