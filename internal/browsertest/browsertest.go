@@ -113,8 +113,7 @@ func (p *Tab) Eval(expression string) (value string) {
 	var err error
 	waittest.Until(p.t, expression, func() bool {
 		value, err = p.evaluate(expression)
-		var left *cdproto.Error
-		return !errors.As(err, &left)
+		return !errors.As(err, new(*cdproto.Error))
 	})
 	require.NoError(p.t, err, expression)
 	return value

@@ -14,9 +14,7 @@
 //	}
 //
 // Every subtest is named after the sentence of the contract that it checks and
-// opens its own store. Run it with the race detector:
-//
-//	go test -race ./mystore -run TestStore
+// opens its own store. Run it with the race detector.
 //
 // The suite needs no fake clock: where documents expire it uses a few
 // hundredths of a second and polls. An engine may free expired documents at

@@ -25,9 +25,12 @@ var appendTests = []test{
 			require.Equal(f, items(want), items(f.readAll(start, each)), "%d at a time", each)
 		}
 	}},
-	{name: "makes IDs from the time", run: func(f fixture) {
+	{name: "makes IDs from the log's time, whether or not it was expired", run: func(f fixture) {
+		require.NoError(f, f.log.Ping(f.Context()))
+		require.NoError(f, f.log.Expire(f.Context()))
 		e := f.append(Entry("a", 0))[0]
 		require.WithinDuration(f, time.Now(), e.ID.Time(), time.Minute)
+		require.WithinDuration(f, f.log.Now(), e.ID.Time(), time.Minute)
 	}},
 	{name: "accepts any JSON object and any session", run: func(f fixture) {
 		start := f.bounds().Newest

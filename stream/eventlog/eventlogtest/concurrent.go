@@ -1,6 +1,7 @@
 package eventlogtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +57,20 @@ func testNoWakeUpMissed(f fixture) {
 	require.Len(f, got, rounds)
 }
 
+var runTests = []test{
+	{name: "says that lookups can be answered, and returns nil once its context has ended", run: func(f fixture) {
+		ctx, stop := context.WithCancel(f.Context())
+		waittest.Within(f, "running", func() {
+			assert.NoError(f, f.log.Run(ctx, func(p eventlog.Progress) {
+				if p.Done {
+					stop()
+				}
+			}))
+		})
+		require.Error(f, ctx.Err(), "Run has returned early")
+	}},
+}
+
 var closeTests = []test{
 	{name: "ends changes, and may be called again", run: func(f fixture) {
 		f.change(nil, f.put("a", "1"))
@@ -86,22 +101,17 @@ var closeTests = []test{
 		_, err = f.read(f.bounds().Newest, 3)
 		require.ErrorIs(f, err, eventlog.ErrClosed)
 	}},
-	{name: "ends reading of a product without a log", run: func(f fixture) {
-		start := f.bounds().Newest
-		require.NoError(f, f.log.Close())
-		_, err := f.read(start, 3)
-		require.ErrorIs(f, err, eventlog.ErrClosed)
-		_, err = f.log.Read(f.Context(), "unheard of", eventlog.ID{Milli: 1 << 50}, make([]eventlog.Entry, 1))
-		require.ErrorIs(f, err, eventlog.ErrClosed)
-	}},
-	{name: "ends reading from the zero ID where documents came before any entry", run: func(f fixture) {
+	{name: "ends reading of a product without entries, with documents or unheard of", run: func(f fixture) {
 		f.change(nil, f.put("a", "1"))
 		_, err := f.read(f.bounds().Newest, 3)
 		require.NoError(f, err)
 		require.Empty(f, f.readAll(eventlog.ID{}, 3))
+		unused := Bounds(f, f.log, "unused").Newest
 		require.NoError(f, f.log.Close())
-		_, err = f.read(eventlog.ID{}, 3)
-		require.ErrorIs(f, err, eventlog.ErrClosed)
+		for productID, after := range map[string]eventlog.ID{product: {}, "unused": unused, "unheard of": {Milli: 1 << 50}} {
+			_, err = f.log.Read(f.Context(), productID, after, make([]eventlog.Entry, 3))
+			require.ErrorIs(f, err, eventlog.ErrClosed, productID)
+		}
 	}},
 	{name: "loses nothing that an append has acknowledged", run: testCloseUnderLoad},
 }
@@ -200,8 +210,7 @@ func testOneWinner(f fixture) {
 			e := keyed(fmt.Sprint("key ", k))
 			e.SessionID = fmt.Sprint("writer", w)
 			err := f.log.Append(f.Context(), product, []eventlog.Entry{e})
-			var duplicate *eventlog.DuplicateError
-			if err != nil && !errors.As(err, &duplicate) {
+			if _, ok := errors.AsType[*eventlog.DuplicateError](err); !ok {
 				assert.NoError(f, err)
 			}
 		}

@@ -14,9 +14,7 @@
 //	}
 //
 // Every subtest is named after the sentence of the contract that it checks and
-// opens its own log, which the suite closes. Run it with the race detector:
-//
-//	go test -race ./mylog -run TestLog
+// opens its own log, which the suite closes. Run it with the race detector.
 //
 // For retention by time the suite uses a short TTL and polls: an engine may trim
 // expired entries a few seconds late, but must do so without a call of Expire.
@@ -27,7 +25,4 @@
 //
 // [TestState] checks the bounds of these documents, and [TestStorage] checks an
 // engine's report on its storage.
-//
-// [Entry], [Entries] and [Sized] make entries with distinct data; [Append],
-// [Bounds], [ReadAll] and [Retained] make calls that must not fail.
 package eventlogtest

@@ -167,9 +167,7 @@ func (f fixture) appendNext(sessionID string) error {
 			Data: fmt.Appendf(nil, `{"n":%d}`, n+1)}
 		err = f.log.Append(f.Context(), product, []eventlog.Entry{next},
 			document.Put(docs[0], strconv.AppendInt(nil, int64(n+1), 10), time.Hour))
-		var conflict *document.ConflictError
-		var duplicate *eventlog.DuplicateError
-		if !errors.As(err, &conflict) && !errors.As(err, &duplicate) {
+		if !document.IsConflict(err) && !errors.As(err, new(*eventlog.DuplicateError)) {
 			return err
 		}
 	}

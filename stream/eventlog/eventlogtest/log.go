@@ -27,6 +27,7 @@ func TestLog(t *testing.T, open func(t *testing.T, r eventlog.Retention) eventlo
 		{"Drop", dropTests},
 		{"Erase", eraseTests},
 		{"Changed", changedTests},
+		{"Run", runTests},
 		{"Close", closeTests},
 		{"Concurrency", concurrencyTests},
 	} {

@@ -136,8 +136,7 @@ var retentionTests = []test{
 		f.append(Entry("a", 0))
 		waittest.Until(f, "the start is trimmed", func() bool {
 			_, err := f.read(start, 1)
-			var gap *eventlog.GapError
-			return errors.As(err, &gap)
+			return errors.As(err, new(*eventlog.GapError))
 		})
 	}},
 	{name: "by time empties an idle log, gives readers a gap, and reuses no ID", retention: brief, run: func(f fixture) {

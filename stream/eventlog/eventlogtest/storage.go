@@ -44,6 +44,7 @@ var storageTests = []test{
 		require.Less(f, one.LogBytes, int64(3000))
 		f.append(Sized(Entry("a", 1), 1000))
 		require.Greater(f, f.storage(product).LogBytes, one.LogBytes+999)
+		require.Equal(f, 2, f.log.Stats()[product].Entries)
 		first := f.bounds().Oldest
 		f.appendUntil(func() bool { return f.bounds().Oldest != first })
 		full := f.storage(product).LogBytes
