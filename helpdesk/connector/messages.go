@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -37,8 +38,9 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 // lookUpLater stores that the contact of a conversation has to be looked up, in place of an
 // earlier one.
 func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
+	in.lookUp = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
 	return c.amend(ctx, in, func(r *record) (status, bool, error) {
-		r.Contact = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
+		r.Contact = in.lookUp
 		return "", true, nil
 	})
 }
@@ -144,6 +146,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 	case can.Chats || asks:
 		r.addMessage(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
 			ContactID: in.event.ContactID})
+		r.Contact = cmp.Or(r.Contact, in.lookUp) // it may be over, and the message needs its result
 		h.changes = true
 	}
 	h.answer = accepted

@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -534,6 +535,28 @@ func TestQuestion_confinesDataInThePrompt(t *testing.T) {
 	assert.Less(t, len(p), 10_000)
 	assert.NotContains(t, p, "earlier")
 	assert.NotContains(t, p, "oldest first")
+}
+
+// The desk may be asked for the contact, and answer, before the message is stored.
+func TestReply_knowsAnAskerLookedUpBeforeTheMessageIsStored(t *testing.T) {
+	d, model := newChat(t)
+	d.chat.contacts = map[string]helpdesk.Contact{"k1": {Email: "ada@acme.example"}}
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	commits := 0
+	d.store.log.(*watchtest.Log).Before = func(_ context.Context, op watchtest.Op) error {
+		if op.Name == "append" {
+			if commits++; commits == 2 {
+				d.work(t, "chat/c1")
+			}
+		}
+		return nil
+	}
+	e := userReply("d1", "c1", "Which plan?")
+	e.Contact, e.ContactID = helpdesk.Contact{}, "k1"
+	d.event(t, chatPath, "chat", e)
+	d.work(t, "chat/c1")
+	require.Len(t, model.prompts, 1)
+	assert.Contains(t, model.prompts[0], "User visited pricing")
 }
 
 func TestReply_comesFromTheProgram(t *testing.T) {

@@ -96,6 +96,7 @@ type incoming struct {
 	desk      Desk
 	event     helpdesk.Event
 	content   [sha256.Size]byte // digest of the body
+	lookUp    *lookUp           // of the event's contact, once it is stored
 	receipt   receipt
 }
 
