@@ -143,6 +143,8 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 			[]string{".zendesk.base_url: ", ".zendesk.email: "}},
 		"check of another product": {[]string{"check", "--config=" + path, "--product=acne"},
 			[]string{"--product: the file has no product acne"}},
+		"check of no address": {[]string{"check", "--config=" + path, "--public-url=live.example.com"},
+			[]string{"--public-url: must be a URL"}},
 		"an argument too many": {[]string{"check", "acme"}, []string{"acme"}},
 		"provision without flags": {[]string{"zendesk", "provision"},
 			[]string{"--config: ", "--product: ", "--public-url: "}},

@@ -38,6 +38,9 @@ const checkDescription = "Tests the credentials and permissions at each help des
 // check is the command that asks the help desks of a product file whether the service can work
 // with them. It fails if anything is missing, after it has checked everything.
 func check(ctx context.Context, f checkFlags, c call) error {
+	if f.PublicURL != "" {
+		c.checkURL("--public-url", f.PublicURL, "https://live.example.com")
+	}
 	file, err := c.load(f.Config, f.Product)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // clientFlags select the server that a command talks to, and the product.
@@ -38,9 +39,7 @@ type client struct {
 // used.
 func (f clientFlags) client(scope access.Scope, of call) client {
 	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, demoProduct)}}
-	if !isURL(c.base) {
-		of.wrong.Check("--url", errors.New("must be a URL such as http://127.0.0.1:8080"))
-	}
+	of.checkURL("--url", f.URL, "http://127.0.0.1:8080")
 	if f.Config == "" {
 		return c
 	}
@@ -57,10 +56,11 @@ func (f clientFlags) client(scope access.Scope, of call) client {
 	return c
 }
 
-// isURL reports whether a text is an http or https URL with a host.
-func isURL(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+// checkURL adds a mistake unless paths can be added to a flag's text, a server's URL.
+func (c call) checkURL(flag, text, example string) {
+	if _, ok := origin.Base(text); !ok {
+		c.wrong.Check(flag, errors.New("must be a URL such as "+example))
+	}
 }
 
 // url returns the URL of one of the product's resources on the server, whose path has the

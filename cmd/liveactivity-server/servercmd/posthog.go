@@ -76,8 +76,8 @@ func provisionPostHog(ctx context.Context, f posthogFlags, c call) error {
 		c.wrong.Add(errors.New("POSTHOG_API_KEY: is missing; it is a personal API key of PostHog"))
 	}
 	c.wrong.Require("--product", f.Product, "the id of a product of the file")
-	if !f.Remove && !isURL(f.PublicURL) {
-		c.wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
+	if !f.Remove {
+		c.checkURL("--public-url", f.PublicURL, "https://live.example.com")
 	}
 	c.wrong.Require("--project", f.Project, "the number of the PostHog project")
 	api, err := posthogapi.New(f.PostHogHost, f.Project, key)
