@@ -412,6 +412,7 @@ func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 		"nothing to report with": {oneProduct(`"capture_tokens": []`), []string{"products[0]"}},
 		"a webhook secret":       {oneProduct(`"webhook_secret": "x"`), nil},
 		"a capture token":        {oneProduct(`"capture_tokens": ["x"]`), nil},
+		"a token with a colon":   {oneProduct(`"capture_tokens": ["a", "b:c"]`), []string{"products[0].capture_tokens[1]"}},
 		"a variable without braces": {oneProduct(`"webhook_secret": "$` + secret + `"`),
 			[]string{"products[0].webhook_secret"}},
 		"a variable with half its brace": {oneProduct(`"capture_tokens": ["a", "phc_${` + secret + `"]`),

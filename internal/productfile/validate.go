@@ -29,6 +29,9 @@ func (f File) warnings() []string {
 		if product.WebhookSecret == "" && len(product.CaptureTokens) == 0 {
 			p.Add("products[%d]: without webhook_secret and capture_tokens nothing can be reported to %q", i, product.ProductID)
 		}
+		if j := slices.IndexFunc(product.CaptureTokens, func(s string) bool { return strings.Contains(s, ":") }); j >= 0 {
+			p.Add("products[%d].capture_tokens[%d]: with a colon in it only PostHog's and Amplitude's SDKs can report", i, j)
+		}
 	}
 	return p
 }
