@@ -3,10 +3,8 @@ package servercmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/command"
@@ -40,12 +38,8 @@ const provisionDescription = "Sets up a product's Zendesk account: creates the w
 // that setup. It prints the completed steps even if a later one fails.
 func provision(ctx context.Context, f provisionFlags, c call) error {
 	c.wrong.Require("--product", f.Product, "the id of a product of the file")
-	switch _, err := zendesk.ContextURL(f.PublicURL, "acme"); {
-	case f.Remove:
-	case f.PublicURL == "":
-		c.wrong.Require("--public-url", "", "the URL that Zendesk reaches the server at")
-	case err != nil || !strings.Contains(f.PublicURL, "://"):
-		c.wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
+	if !f.Remove {
+		c.checkURL("--public-url", f.PublicURL, "https://live.example.com")
 	}
 	file, err := c.load(f.Config, f.Product)
 	if err != nil {
