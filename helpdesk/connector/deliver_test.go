@@ -482,6 +482,21 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	})
 }
 
+func TestBacklog_hasAFirstNoteOfActionsFromBeforeItsLink(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
+		f.visit(t, "s", "x")
+		time.Sleep(time.Minute)
+		f.links(t, "1", "s")
+		time.Sleep(time.Minute)
+		assert.Equal(t, flow.Backlog{Lag: time.Minute, Desks: map[string]flow.Desk{"zendesk": {Parked: 1, Retrying: 1}}},
+			f.Backlog("acme"), "since the first attempt")
+		f.desk.refuses(nil)
+		time.Sleep(time.Minute)
+		assert.Zero(t, f.parkedNow(t))
+	})
+}
+
 // parkedNow returns the number of overdue conversations in the backlog.
 func (f *following) parkedNow(t testing.TB) (n float64) {
 	for _, desk := range f.Backlog("acme").Desks {

@@ -611,7 +611,12 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 		}
 	}
 	first := false
-	j.locked(func() { first, pause = j.lane.ensureMemo().fail(class, wait) })
+	j.locked(func() {
+		if class == notes && j.lane.since.IsZero() { // all its actions are older than its link
+			j.lane.since = time.Now()
+		}
+		first, pause = j.lane.ensureMemo().fail(class, wait)
+	})
 	switch {
 	case !first:
 	case errors.Is(err, document.ErrInvalid):
