@@ -57,6 +57,7 @@ type Service struct {
 	lookup    *recent.Lookup
 	recorder  *eventlog.Recorder
 	meter     *flow.Meter
+	dir       *directory.Directory
 	connector *connector.Connector
 	presence  *presence.View
 	people    *person.People
@@ -153,11 +154,11 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, Tracer: o.Tracer,
 		VerifiedOnly: s.products.VerifiedOnly})
 	wrong.Add(err)
-	dir, err := directory.New(s.engine.Documents(), o.Retention.TTL)
+	s.dir, err = directory.New(s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
 	in, err := intake.New(s.recorder, s.products, &intake.Options{
 		SessionOf: func(ctx context.Context, productID string, e *activity.Event) (string, error) {
-			return dir.Find(ctx, s.engine.Activity(), productID, e)
+			return s.dir.Find(ctx, s.engine.Activity(), productID, e)
 		},
 		Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
@@ -171,8 +172,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
-		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
-		s.agents = agentview.New(store, dir, s.connector, s.agentSettings, o.Retention.TTL, o.MaxEvents)
+		s.people = person.New(s.engine, s.dir, s.connector, s.presence.List)
+		s.agents = agentview.New(store, s.dir, s.connector, s.agentSettings, o.Retention.TTL, o.MaxEvents)
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.followDesks)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})

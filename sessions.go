@@ -64,8 +64,12 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 	if err != nil {
 		return SessionDetail{}, err
 	}
+	known, _, err := s.dir.Session(ctx, productID, sessionID)
+	if err != nil {
+		return SessionDetail{}, err
+	}
 	detail.Session = found[0]
-	detail.Show(product, links[0])
+	detail.Show(product, links[0], known.Identified())
 	return detail, nil
 }
 

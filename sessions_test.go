@@ -346,5 +346,10 @@ func TestSessions_belongToTheUserWhoSignsIn(t *testing.T) {
 	event("$pageview", "grace", "/team", "")
 	assert.EqualValues(t, 3, s.lookup("ada")["count"])
 	assert.EqualValues(t, 1, s.lookup("grace")["count"])
-	assert.Equal(t, []string{"ada", "ada", "ada", "grace"}, s.session("acme", acmeKey, "s1").By)
+	detail = s.session("acme", acmeKey, "s1")
+	assert.Equal(t, []string{"ada", "ada", "ada", "grace"}, detail.By)
+	require.NotEmpty(t, detail.Notes)
+	assert.Contains(t, detail.Notes[0].Text, "\n\n[1] User landed on the team page", "without what ada did")
+	event("$pageview", "ada", "/again", `,"$is_identified":true`)
+	assert.NotContains(t, s.session("acme", acmeKey, "s1").Notes[0].Text, "team page", "nor what grace did")
 }

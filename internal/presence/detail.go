@@ -18,9 +18,9 @@ type Detail struct {
 	// By has the user ID of each of these actions, if the session had several users: live
 	// activity gives each user only their own actions.
 	By []string `json:"by,omitempty"`
-	// Notes are the notes that these actions would make in the linked conversation or,
-	// if there is none, at each of the product's desks. A desk has several if the
-	// actions do not fit into one.
+	// Notes are the notes that these actions, except other people's, would make in the linked
+	// conversation or, if there is none, at each of the product's desks. A desk has several if
+	// the actions do not fit into one.
 	Notes           []Note `json:"notes"`
 	ConversationURL string `json:"conversation_url,omitempty"` // where agents see the linked conversation
 }
@@ -33,9 +33,10 @@ type Note struct {
 }
 
 // Show fills in the notes and the conversation's address. The link is the session's, or
-// empty; a link to a desk that the product no longer has is ignored. It calls no desk's API:
+// empty; a link to a desk that the product no longer has is ignored. The notes leave out the actions
+// of the session's identified users but the last, who is the present one. It calls no desk's API:
 // notes are rendered as the desk's worker would render them.
-func (d *Detail) Show(product connector.Product, link connector.Link) {
+func (d *Detail) Show(product connector.Product, link connector.Link, identified []string) {
 	desks := product.Desks
 	if i := slices.IndexFunc(desks, func(desk connector.Desk) bool { return desk.Name == link.Desk }); i >= 0 {
 		desks = desks[i : i+1]
@@ -46,11 +47,17 @@ func (d *Detail) Show(product connector.Product, link connector.Link) {
 		}
 	}
 	d.Notes = []Note{}
-	if len(desks) == 0 && len(d.Recent) > 0 {
-		d.Notes = append(d.Notes, Note{Text: helpdesk.NoteText(d.Session.SessionID, d.Recent, product.Notes.Bin)})
+	var own []activity.Action
+	for i, a := range d.Recent {
+		if d.By == nil || !slices.Contains(identified, d.By[i]) || d.By[i] == identified[len(identified)-1] {
+			own = append(own, a)
+		}
+	}
+	if len(desks) == 0 && len(own) > 0 {
+		d.Notes = append(d.Notes, Note{Text: helpdesk.NoteText(d.Session.SessionID, own, product.Notes.Bin)})
 	}
 	for _, desk := range desks {
-		for rest := d.Recent; len(rest) > 0; {
+		for rest := own; len(rest) > 0; {
 			n, text := helpdesk.FirstNote(desk, d.Session.SessionID, rest, product.Notes.Bin)
 			rest = rest[n:]
 			note := Note{Desk: desk.Name, Text: text}

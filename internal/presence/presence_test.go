@@ -47,7 +47,7 @@ func TestDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 		{Desk: "a desk that was there once", ConversationID: "1"}: "",
 	} {
 		detail := detailOf(1)
-		detail.Show(bothDesks(), link)
+		detail.Show(bothDesks(), link, nil)
 		assert.Equal(t, want, detail.ConversationURL, link)
 		notes := 2
 		if link.Desk == "zendesk" || link.Desk == "intercom" {
@@ -61,7 +61,7 @@ func TestDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 func TestDetail_showsSeveralNotes(t *testing.T) {
 	product := bothDesks()
 	detail := detailOf(50)
-	detail.Show(product, connector.Link{})
+	detail.Show(product, connector.Link{}, nil)
 	lines := map[string]int{}
 	for _, note := range detail.Notes {
 		lines[note.Desk] += strings.Count(note.Text, "] ")
@@ -74,7 +74,7 @@ func TestDetail_showsSeveralNotes(t *testing.T) {
 
 	for _, product := range []connector.Product{product, {}} {
 		detail := detailOf(0)
-		detail.Show(product, connector.Link{})
+		detail.Show(product, connector.Link{}, nil)
 		assert.NotNil(t, detail.Notes)
 		assert.Empty(t, detail.Notes, "there is nothing to write")
 	}
