@@ -69,7 +69,7 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 		return SessionDetail{}, err
 	}
 	detail.Session = found[0]
-	detail.Show(product, links[0], known.Identified())
+	detail.Show(product, links[0], detail.Own(&known))
 	return detail, nil
 }
 

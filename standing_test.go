@@ -97,6 +97,9 @@ func TestStanding_claimedActionsLackTheSessionsAddress(t *testing.T) {
 		assert.Equal(t, "ada", b.UserID)
 	}
 	assert.Equal(t, map[any]any{"eve": "", "ada": mail}, found)
+	detail := s.session("acme", acmeKey, "s")
+	assert.Equal(t, []string{"eve", "ada"}, detail.By)
+	assert.NotContains(t, detail.Notes[0].Text, "[2]", "nor is eve's action in ada's note")
 }
 
 // Service.Record reports identities.

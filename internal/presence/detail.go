@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -33,10 +34,9 @@ type Note struct {
 }
 
 // Show fills in the notes and the conversation's address. The link is the session's, or
-// empty; a link to a desk that the product no longer has is ignored. The notes leave out the actions
-// of the session's identified users but the last, who is the present one. It calls no desk's API:
-// notes are rendered as the desk's worker would render them.
-func (d *Detail) Show(product connector.Product, link connector.Link, identified []string) {
+// empty; a link to a desk that the product no longer has is ignored. It calls no desk's API:
+// notes are rendered as the desk's worker would render them, with the own actions.
+func (d *Detail) Show(product connector.Product, link connector.Link, own []activity.Action) {
 	desks := product.Desks
 	if i := slices.IndexFunc(desks, func(desk connector.Desk) bool { return desk.Name == link.Desk }); i >= 0 {
 		desks = desks[i : i+1]
@@ -47,12 +47,6 @@ func (d *Detail) Show(product connector.Product, link connector.Link, identified
 		}
 	}
 	d.Notes = []Note{}
-	var own []activity.Action
-	for i, a := range d.Recent {
-		if d.By == nil || !slices.Contains(identified, d.By[i]) || d.By[i] == identified[len(identified)-1] {
-			own = append(own, a)
-		}
-	}
 	if len(desks) == 0 && len(own) > 0 {
 		d.Notes = append(d.Notes, Note{Text: helpdesk.NoteText(d.Session.SessionID, own, product.Notes.Bin)})
 	}
@@ -67,4 +61,17 @@ func (d *Detail) Show(product connector.Product, link connector.Link, identified
 			d.Notes = append(d.Notes, note)
 		}
 	}
+}
+
+// Own returns the recent actions without those of other people: of the session's former users and,
+// if somebody vouches for its present user, of everyone else.
+func (d *Detail) Own(known *directory.Session) (own []activity.Action) {
+	users := known.Identified() // the present one is the last
+	for i, a := range d.Recent {
+		if d.By == nil || d.By[i] == "" || len(users) == 0 || d.By[i] == users[len(users)-1] ||
+			known.Standing == activity.Claimed && !slices.Contains(users, d.By[i]) {
+			own = append(own, a)
+		}
+	}
+	return own
 }

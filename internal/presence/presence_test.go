@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -47,7 +48,7 @@ func TestDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 		{Desk: "a desk that was there once", ConversationID: "1"}: "",
 	} {
 		detail := detailOf(1)
-		detail.Show(bothDesks(), link, nil)
+		detail.Show(bothDesks(), link, detail.Recent)
 		assert.Equal(t, want, detail.ConversationURL, link)
 		notes := 2
 		if link.Desk == "zendesk" || link.Desk == "intercom" {
@@ -61,7 +62,7 @@ func TestDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 func TestDetail_showsSeveralNotes(t *testing.T) {
 	product := bothDesks()
 	detail := detailOf(50)
-	detail.Show(product, connector.Link{}, nil)
+	detail.Show(product, connector.Link{}, detail.Recent)
 	lines := map[string]int{}
 	for _, note := range detail.Notes {
 		lines[note.Desk] += strings.Count(note.Text, "] ")
@@ -74,9 +75,32 @@ func TestDetail_showsSeveralNotes(t *testing.T) {
 
 	for _, product := range []connector.Product{product, {}} {
 		detail := detailOf(0)
-		detail.Show(product, connector.Link{}, nil)
+		detail.Show(product, connector.Link{}, detail.Recent)
 		assert.NotNil(t, detail.Notes)
 		assert.Empty(t, detail.Notes, "there is nothing to write")
+	}
+}
+
+// A note is for the session's present user. Nobody knows whose the actions of an unidentified user are,
+// but they are not those of a user whom a webhook or a signature vouches for.
+func TestDetail_hasOtherPeoplesActionsInNoNote(t *testing.T) {
+	for standing, want := range map[activity.Standing][]string{
+		activity.Claimed: {"carol", "visitor", ""}, activity.Reported: {"carol", ""},
+	} {
+		known, detail := directory.Session{}, Detail{By: []string{"bob", "carol", "visitor", ""}}
+		for i, user := range detail.By[:2] {
+			known.Learn(activity.Event{UserID: user, Identified: true, Standing: standing, Time: time.Unix(int64(i), 0)})
+		}
+		for _, user := range detail.By {
+			detail.Recent = append(detail.Recent, activity.Action{Title: user})
+		}
+		var got []string
+		for _, a := range detail.Own(&known) {
+			got = append(got, a.Title)
+		}
+		assert.Equal(t, want, got)
+		known = directory.Session{Standing: standing}
+		assert.Len(t, detail.Own(&known), 4, "nobody is identified")
 	}
 }
 
