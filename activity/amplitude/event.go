@@ -180,9 +180,6 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Markable = e.typ == eventClick && from.Events.Marks()
 	case eventIdentify:
 		m.NameVisitor()
-		if !m.Identified && m.Email == "" {
-			m.Reason = intake.ReasonNothing
-		}
 	case eventRageClick, eventDeadClick:
 		action := e.action()
 		action.Marks = []string{from.Events.Mark(listedAs[e.typ])}

@@ -105,9 +105,6 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	switch typ := d.actions[e.name]; typ {
 	case Identify:
 		m.NameVisitor()
-		if !m.Identified && m.Email == "" {
-			m.Reason = intake.ReasonNothing
-		}
 	case "":
 		if rule := from.Events.Find(e.name); rule != nil {
 			m.Action = rule.Action(e.name, d.Reader, e.from, e.to, e.url)

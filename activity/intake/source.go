@@ -66,10 +66,14 @@ type Meaning struct {
 	Erases bool
 }
 
-// NameVisitor makes the event identify its visitor as its user, if it states both.
+// NameVisitor makes the event identify its visitor as its user, if it states both. An event that
+// states neither a user nor an email address has no identity to learn.
 func (m *Meaning) NameVisitor() {
 	if m.Identified && m.Visitor != m.UserID {
 		m.Anonymous = unlessLong(m.Visitor)
+	}
+	if !m.Identified && m.Email == "" {
+		m.Reason = ReasonNothing
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 // typeTouch is the apps' word for a click.
 const typeTouch = "touch"
 
-// translate returns the meaning of an event, without its time, or the reason for ignoring it;
-// with a reason the event is empty. It modifies e's elements. The result retains no other memory
+// translate returns the meaning of an event, without its time, or the reason for ignoring it; with a
+// reason the event may be incomplete. It modifies e's elements. The result retains no other memory
 // of e.
 func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, string) {
 	if e == nil || e.name == "" {
@@ -68,10 +68,7 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	if reason == intake.ReasonNobody && isCookieless(e) {
 		reason = ""
 	}
-	if reason != "" {
-		return activity.Event{}, reason
-	}
-	return out, ""
+	return out, reason
 }
 
 // action describes a page view or an autocapture event. It reports false for an event without
