@@ -76,9 +76,6 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 // complete fills in the conversation and the state of assistance of each session, in place, and returns
 // their links by the same index.
 func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) ([]connector.Link, error) {
-	if len(found) == 0 {
-		return nil, nil
-	}
 	ids := make([]string, len(found))
 	for i := range found {
 		ids[i] = found[i].SessionID

@@ -220,8 +220,6 @@ func withoutNoun(label, noun string) string {
 	return label
 }
 
-func withArticle(noun string) string { return article(noun) + noun }
-
 // article returns the indefinite article of a noun, by its first letter, and a space.
 func article(noun string) string {
 	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {

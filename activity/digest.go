@@ -172,7 +172,7 @@ func objectOf(a Action) string {
 		case named && (strings.HasSuffix(object, " form") || strings.HasSuffix(object, " field")):
 			return "the " + object
 		case named:
-			return withArticle(object)
+			return article(object) + object
 		}
 		return cmp.Or(object, "something")
 	}
@@ -180,7 +180,7 @@ func objectOf(a Action) string {
 	case title != "":
 		return "“" + title + "”"
 	case typ != "":
-		return withArticle(typ)
+		return article(typ) + typ
 	}
 	return "something"
 }

@@ -14,17 +14,15 @@ import (
 type Element struct {
 	Tag             string
 	Text            string
-	AriaLabel       string
+	AriaLabel       string // or React Native's accessibilityLabel
 	Title           string
 	Alt             string
 	Name            string
 	Placeholder     string
-	ID              string
+	ID              string // or React Native's testID
 	Type            string
 	Role            string
 	Value           string
-	TestID          string // React Native's, like the next two
-	Accessibility   string
 	PHLabel         string
 	Class           string // a web page's CSS classes; for a UIKit view, the name of its superclass
 	ContentEditable string // "true" if the attribute has no value; "" without it
@@ -62,8 +60,8 @@ var attributes = map[string]func(*Element) *string{
 	"attr__type":               func(e *Element) *string { return &e.Type },
 	"attr__role":               func(e *Element) *string { return &e.Role },
 	"attr__value":              func(e *Element) *string { return &e.Value },
-	"attr__testid":             func(e *Element) *string { return &e.TestID },
-	"attr__accessibilitylabel": func(e *Element) *string { return &e.Accessibility },
+	"attr__testid":             func(e *Element) *string { return &e.ID },
+	"attr__accessibilitylabel": func(e *Element) *string { return &e.AriaLabel },
 	"attr__ph-label":           func(e *Element) *string { return &e.PHLabel },
 	"attr__class":              func(e *Element) *string { return &e.Class },
 	"attr__contenteditable":    func(e *Element) *string { return &e.ContentEditable },

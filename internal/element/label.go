@@ -1,7 +1,6 @@
 package element
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -178,7 +177,7 @@ func attributeLabel(e *Element) string {
 
 // attributeText returns the text that describes an element to people.
 func attributeText(e *Element) string {
-	return firstLabel(e.AriaLabel, e.Accessibility, e.Title, e.Alt)
+	return firstLabel(e.AriaLabel, e.Title, e.Alt)
 }
 
 // fieldName returns a field's name, or else its placeholder.
@@ -187,7 +186,7 @@ func fieldName(e *Element) string { return firstLabel(e.Name, e.Placeholder) }
 // idLabel returns an ID with a "#", so that it does not read as text, or "" if there is
 // none.
 func idLabel(e *Element) string {
-	if id := activity.CleanLabel(cmp.Or(e.ID, e.TestID)); id != "" {
+	if id := activity.CleanLabel(e.ID); id != "" {
 		return "#" + id
 	}
 	return ""
