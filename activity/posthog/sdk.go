@@ -42,14 +42,14 @@ var sdkRoutes = map[string]route{
 	"/engage":                            {http.MethodPost, (*Handler).capture},
 	"/i/v1/analytics/events":             {http.MethodPost, (*Handler).captureV1},
 	"/i/v0/e":                            {http.MethodPost, (*Handler).capture},
-	"/flags":                             {http.MethodPost, (*Handler).flags},
-	"/decide":                            {http.MethodPost, (*Handler).flags},
-	"/s":                                 {http.MethodPost, (*Handler).replay},
+	"/flags":                             {http.MethodPost, discarding((*intake.Intake).MaxBody, flags)},
+	"/decide":                            {http.MethodPost, discarding((*intake.Intake).MaxBody, flags)},
+	"/s":                                 {http.MethodPost, discarding((*intake.Intake).MaxDecoded, object{"status": 1})},
 	"/api/surveys":                       {http.MethodGet, always(map[string][]string{"surveys": none})},
 	"/api/early_access_features":         {http.MethodGet, always(map[string][]string{"earlyAccessFeatures": none})},
 	"/api/web_experiments":               {http.MethodGet, always(map[string][]string{"experiments": none})},
 	"/api/product_tours":                 {http.MethodGet, always(map[string][]string{"product_tours": none})},
-	"/i/v1/logs":                         {http.MethodPost, (*Handler).logs},
+	"/i/v1/logs":                         {http.MethodPost, discarding((*intake.Intake).MaxBody, object{})},
 	"/api/feature_flag/local_evaluation": {http.MethodGet, always(noFlags)},
 	"/flags/definitions":                 {http.MethodGet, always(noFlags)},
 }
@@ -148,18 +148,16 @@ func sentAt(r *http.Request) string {
 	return s
 }
 
-// discard answers a request and discards its body.
-func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64, answer any) error {
-	err := h.in.Discard(w, r, Source, limit)
-	if err == nil {
-		httpx.WriteJSON(w, http.StatusOK, answer)
+// discarding answers requests with a fixed value and discards their bodies. A session recording may
+// be as large as the largest decoded body.
+func discarding(limit func(*intake.Intake) int64, answer any) func(*Handler, http.ResponseWriter, *http.Request) error {
+	return func(h *Handler, w http.ResponseWriter, r *http.Request) error {
+		err := h.in.Discard(w, r, Source, limit(h.in))
+		if err == nil {
+			httpx.WriteJSON(w, http.StatusOK, answer)
+		}
+		return err
 	}
-	return err
-}
-
-// replay discards a session recording, which may be as large as the largest decoded body.
-func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
-	return h.discard(w, r, h.in.MaxDecoded(), map[string]int{"status": 1})
 }
 
 type object = map[string]any
@@ -184,21 +182,16 @@ var none = []string{}
 // noFlags are the feature flags of a server SDK, which evaluates them itself.
 var noFlags = object{"flags": none, "group_type_mapping": object{}, "cohorts": object{}}
 
-// logs discards log records.
-func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
-	return h.discard(w, r, h.in.MaxBody(), struct{}{})
-}
-
-// flags answers that there are no feature flags. The same object has the
-// configuration, for the versions of posthog-js that ask for it here.
-func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
+// flags says that there are no feature flags. It also has the configuration, for the versions of
+// posthog-js that ask for it here.
+var flags = func() object {
 	answer := sdkConfig()
 	maps.Copy(answer, object{"flags": object{}, "featureFlags": object{}, "featureFlagPayloads": object{},
 		"errorsWhileComputingFlags": false, "isAuthenticated": false, "sessionRecording": false,
 		"toolbarParams": object{}, "siteApps": none,
 		"config": object{"enable_collect_everything": true}}) // autocapture, up to 1.121
-	return h.discard(w, r, h.in.MaxBody(), answer)
-}
+	return answer
+}()
 
 // remoteConfig answers /array/{token}/config and /array/{token}/config.js. The token need not be
 // known: CheckToken has already refused a page that may not report.
