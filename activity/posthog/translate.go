@@ -30,15 +30,16 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 		return activity.Event{}, intake.ReasonMalformed
 	}
 	p := &e.properties
+	distinctID := cmp.Or(e.distinctID, p.distinctID)
 	out := activity.Event{
 		ID:        cmp.Or(e.uuid, e.digest),
 		SessionID: intake.Trimmed(cmp.Or(p.sessionID, e.sessionID)),
-		UserID:    userID(cmp.Or(e.distinctID, p.distinctID)),
+		UserID:    intake.UserID(distinctID, cookieless),
 		Email:     email(e),
 	}
 	out.Identified = out.UserID != "" && (e.name == eventIdentify || p.isIdentified || p.userID == out.UserID)
 	if e.name == eventIdentify || e.name == eventAlias {
-		if out.Anonymous = userID(p.anonID); intake.IsLongID(out.Anonymous) {
+		if out.Anonymous = intake.UserID(p.anonID, cookieless); intake.IsLongID(out.Anonymous) {
 			out.Anonymous = ""
 		}
 	}
@@ -65,7 +66,7 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 		}
 	}
 	reason := intake.ReasonToIgnore(&out)
-	if reason == intake.ReasonNobody && isCookieless(e) {
+	if reason == intake.ReasonNobody && distinctID == cookieless { // the action still goes to the stream
 		reason = ""
 	}
 	return out, reason
@@ -128,20 +129,9 @@ func flatElements(typ string, e *event) []element.Element {
 	return []element.Element{el}
 }
 
-// userID returns the user ID that a distinct ID stands for; "" for one that many
-// visitors share.
-func userID(distinctID string) string {
-	return intake.UserID(distinctID, cookieless)
-}
-
-// cookieless is the distinct ID of every visitor of a page that sets no cookies.
+// cookieless is the distinct ID of every visitor of a page that sets no cookies. An event from there
+// has no session and no user.
 const cookieless = "$posthog_cookieless"
-
-// isCookieless reports whether an event comes from a page that sets no cookies: its
-// action has no session and no user, but still goes to the stream.
-func isCookieless(e *event) bool {
-	return cmp.Or(e.distinctID, e.properties.distinctID) == cookieless
-}
 
 // email returns the email address of an event, or "".
 func email(e *event) string {
