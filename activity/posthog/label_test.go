@@ -65,6 +65,8 @@ func TestLabel_ofAClick(t *testing.T) {
 		{"placeholder before id", "", `input:attr__id="f"attr__placeholder="e"`, "e"},
 		{"id before tag", "", `button:attr__id="f"`, "#f"},
 		{"alt of an image in a link", "", `img:attr__alt="Home";a:href="/"`, "Home"},
+		{"aria-label of an icon in a button", "", `path:;svg:attr__aria-label="Close";span:;button:attr__id="b"`, "Close"},
+		{"nothing around what is in no control", "", `path:;svg:;main:attr__aria-label="Content"`, "an icon"},
 		{"attributes of the link around an image", "", `img:attr__alt="logo";a:attr__aria-label="Home"`, "Home"},
 		{"blank text is no label", " \n\t", `button:attr__aria-label="  "attr__id="f"text=" "`, "#f"},
 		{"invisible text is no label", "\u200b\u202e", "button:text=\"\u200b\"", "a button"},

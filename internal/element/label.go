@@ -36,21 +36,19 @@ func Target(typ string, elements []Element, text string) activity.Target {
 // in an "Add to cart" button is a click on the button. It uses the innermost button, link or
 // named field, or else the clicked element itself.
 func clickTarget(elements []Element, text string) activity.Target {
-	clicked, control := &elements[0], &elements[0]
+	clicked, control, inside := &elements[0], &elements[0], elements[:1]
 	if hasOption(elements) {
 		return activity.Target{Element: "option"}
 	}
 	for i := range elements {
 		e := &elements[i]
 		if isControl(e) || isField(e.Tag) && attributeLabel(e) != "" {
-			control = e
+			control, inside = e, elements[:i]
 			break
 		}
 	}
-	t := activity.Target{Element: noun(control)}
 	if isCaptioned(clicked) {
-		t.Label = firstLabel(clicked.Value, attributeLabel(clicked))
-		return t
+		return activity.Target{Label: firstLabel(clicked.Value, attributeLabel(clicked)), Element: noun(control)}
 	}
 	label := markedLabel(elements)
 	if label == "" && !isPrivate(elements) {
@@ -59,9 +57,12 @@ func clickTarget(elements []Element, text string) activity.Target {
 		}
 		label = firstLabel(label, text, clicked.Text)
 	}
-	t.Label = firstLabel(label, attributeText(control), attributeText(clicked), fieldName(control), fieldName(clicked),
-		idLabel(control), idLabel(clicked))
-	return t
+	label = firstLabel(label, attributeText(control))
+	for i := range inside { // such as the icon that has the clicked path
+		label = firstLabel(label, attributeText(&inside[i]))
+	}
+	label = firstLabel(label, fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked))
+	return activity.Target{Label: label, Element: noun(control)}
 }
 
 // isControl reports whether e is a button or a link.
