@@ -206,7 +206,7 @@ func allowCORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 		return false
 	}
 	httpx.Preflight(w, http.MethodPost,
-		"Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id")
+		"Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id")
 	return true
 }
 

@@ -220,7 +220,7 @@ func TestHandler_answersPreflights(t *testing.T) {
 	r := httptest.NewRequest(http.MethodOptions, "/mcp", nil)
 	r.Header.Set("Origin", "http://localhost:6274")
 	r.Header.Set("Access-Control-Request-Method", "POST")
-	r.Header.Set("Access-Control-Request-Headers", "authorization,content-type,mcp-protocol-version")
+	r.Header.Set("Access-Control-Request-Headers", "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name")
 	w := serve(h, r)
 	assert.Equal(t, http.StatusNoContent, w.Code)
 	assert.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"))
