@@ -293,6 +293,27 @@ func TestContext_ofAConversationOfSeveralSessions(t *testing.T) {
 	assert.ElementsMatch(t, []string{"a", "b", "c", "d"}, c.SessionIDs)
 }
 
+// Anybody can link a session to a conversation. That vouches for nobody, and takes nothing from a link
+// that the session's user has signed.
+func TestContext_ofAConversationVouchesForNoStranger(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, withIdentity(""))
+	conversation, _ := d.intercom.Created("", helpdesktest.IntercomContact{}, "Hello")
+	for _, user := range []string{"ada", "eve"} {
+		s.happens(false, "$pageview", user, "of "+user, map[string]any{"$user_hash": userHash(user)})
+	}
+	s.link("of eve", conversation)
+	c := s.context("conversation_id=" + conversation)
+	assert.Equal(t, []string{"eve", "claimed"}, []string{c.UserID, c.Identity})
+	assert.Contains(t, c.Text, "User eve (claimed, not verified)")
+	assert.Equal(t, "signed", s.context("user_id=eve").Identity)
+	s.ok(http.MethodPost, "/sessions/link", `{"product_id":"acme","desk":"intercom","session_id":"of ada","user_hash":"`+
+		userHash("ada")+`","conversation_id":"`+conversation+`"}`, "Origin: https://app.acme.example")
+	c = s.context("conversation_id=" + conversation)
+	assert.Equal(t, []string{"ada", "signed"}, []string{c.UserID, c.Identity})
+	assert.Equal(t, []string{"of ada"}, c.SessionIDs)
+}
+
 // A claim never makes an identity more than claimed, and takes nothing from a higher one.
 func TestContext_statesTheStanding(t *testing.T) {
 	s := start(t, withIdentity(""))

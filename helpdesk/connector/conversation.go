@@ -425,10 +425,10 @@ func (c *conversation) hasSummary(w *writing) bool {
 // Linked is a session of a conversation.
 type Linked struct {
 	SessionID string
-	// ByWebhook means that the desk itself linked the session, Signed that the
-	// session's user did, by a signed identity. Any other link can be forged: it
-	// must not lead to anything that the contact sees.
-	ByWebhook, Signed bool
+	// Trusted means that the desk itself linked the session, or the session's user
+	// did, by a signed identity, and the desk has linked nobody else. Any other link
+	// can be forged: it must not lead to anything that the contact sees.
+	Trusted bool
 	// Summary is the text of the session's last summary, empty before the first.
 	Summary string
 }
@@ -436,7 +436,7 @@ type Linked struct {
 // linked returns the sessions of the conversation.
 func (c *conversation) linked() (all []Linked) {
 	for _, s := range c.Sessions {
-		l := Linked{SessionID: s.ID, ByWebhook: s.ByWebhook, Signed: s.Signed}
+		l := Linked{SessionID: s.ID, Trusted: c.trusts(&s)}
 		if s.Summary != nil {
 			l.Summary = s.Summary.Text
 		}

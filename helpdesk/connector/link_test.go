@@ -133,8 +133,7 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 		require.ErrorIs(t, err, errLinked, "of the same ID at another desk")
 		require.Equal(t, "already_linked", s.linkAs(t, "8", id, byWebhook))
 	}
-	assert.Equal(t, []Linked{{SessionID: "ada2", ByWebhook: true}, {SessionID: "ada1", Signed: true, ByWebhook: true}},
-		s.sessions(t, "8"))
+	assert.Equal(t, []Linked{{SessionID: "ada2", Trusted: true}, {SessionID: "ada1", Trusted: true}}, s.sessions(t, "8"))
 }
 
 // Anybody can make a link again that has ended. It is then worth no more than the new link.

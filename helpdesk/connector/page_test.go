@@ -123,7 +123,7 @@ func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 				require.Equal(t, says == refusal, code == http.StatusUnauthorized)
 			}
 			require.Equal(t, tt.says == "linked",
-				slices.Contains(d.known(t, "plain", "c1"), Linked{SessionID: "s7", Signed: true}))
+				slices.Contains(d.known(t, "plain", "c1"), Linked{SessionID: "s7", Trusted: true}))
 			d.visit(t, "anonymous", "pricing")
 			code, _ := link("anonymous")
 			assert.Equal(t, http.StatusUnauthorized, code)

@@ -55,6 +55,7 @@ type reading struct {
 	subjects []recent.Subject // the person: a user, a conversation's users, or a session without a user
 	userID   string           // the person's, or the first of several; "" for an anonymous visitor
 	link     connector.Link   // the one asked for, or from the person's newest session with one
+	unproven bool             // the link asked for may be forged
 	upto     recent.Position  // seen is complete up to it; the next answer begins after it
 	seen     recent.Records   // all stored actions of the person, ordered by start
 	ids      []string         // sessions, the one seen last at the end of the list
@@ -148,16 +149,16 @@ func (r *reading) findEmail() error {
 	return err
 }
 
-// findConversation finds the users of the sessions linked to a conversation. It trusts links
-// made by the desk itself; if there are any, it ignores all others.
+// findConversation finds the users of the sessions linked to a conversation. If there are trusted
+// links, it ignores all others, which anybody can make.
 func (r *reading) findConversation() error {
 	sessions, err := r.conversation()
 	if err != nil {
 		return err
 	}
-	trusted := slices.ContainsFunc(sessions, func(l connector.Linked) bool { return l.ByWebhook })
+	r.unproven = !slices.ContainsFunc(sessions, func(l connector.Linked) bool { return l.Trusted })
 	for _, l := range sessions {
-		if l.ByWebhook || !trusted {
+		if l.Trusted || r.unproven {
 			r.ids = append(r.ids, l.SessionID)
 		}
 	}

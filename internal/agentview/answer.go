@@ -87,8 +87,8 @@ func (r *reading) setPage(now time.Time) (sessionID string, err error) {
 }
 
 // standing returns the standing of the person's identity, the highest over all sessions: the
-// address's if that was requested, else the user ID's. It returns false for an unidentified
-// visitor.
+// address's if that was requested, else the user ID's, which is no higher than the conversation's
+// link. It returns false for an unidentified visitor.
 func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
 	for _, s := range r.sessions {
@@ -103,8 +103,10 @@ func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 			standing, isKnown = max(standing, s.EmailStanding), true
 		}
 	}
-	found := len(r.seen) > 0 || len(r.ids) > 0
-	return standing, isKnown || found && (isNamed || r.query.Email != "")
+	if r.unproven {
+		standing = activity.Claimed
+	}
+	return standing, isKnown || len(r.seen)+len(r.ids) > 0 && (isNamed || r.query.Email != "")
 }
 
 // isVisitor reports whether an SDK generated the user ID for a visitor: it is a UUID under
