@@ -84,10 +84,8 @@ func (l *Listening) All() (frames []byte) {
 
 func (l *Listening) notification(method string, params map[string]any) []byte {
 	params["_meta"] = map[string]any{"io.modelcontextprotocol/subscriptionId": l.id}
-	message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/" + method, "params": params})
-	if err != nil { // cannot happen: the id is JSON, the rest strings
-		panic(err)
-	}
+	// The id is JSON and the rest strings, so there is no error.
+	message, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/" + method, "params": params})
 	return slices.Concat([]byte("event: message\ndata: "), message, []byte("\n\n"))
 }
 
