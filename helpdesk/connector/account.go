@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -106,7 +105,7 @@ func (a *account) observe(err error, logger *slog.Logger) {
 		a.pause(asked)
 		return
 	case a.failing.IsZero():
-		logger.Warn("notes are late: "+because(err), "desk", a.desk, "err", err)
+		logger.Warn("notes are late", "desk", a.desk, "err", err)
 		a.failing, a.probes = time.Now(), 0
 	case a.isClosed() && asked == 0:
 		return // it was in flight when the first one failed
@@ -150,28 +149,4 @@ func (a *account) isOwn(l *lane, err error) bool {
 	before := m.refused
 	m.refused = a.accepted + 1
 	return before > 0 && before < m.refused
-}
-
-// because returns in words why notes are late.
-func because(err error) string {
-	var e *helpdesk.APIError
-	switch {
-	case !errors.As(err, &e):
-		return "the desk cannot be asked"
-	case e.Status == http.StatusTooManyRequests && e.OneConversation:
-		return "the desk limits the conversation"
-	}
-	return cmp.Or(reasons[e.Status], "the desk fails")
-}
-
-// reasons are the words for why notes are late, by the status of the desk's answer.
-var reasons = map[int]string{
-	0:                            "the desk does not answer",
-	http.StatusUnauthorized:      "the desk refuses the credentials",
-	http.StatusForbidden:         "the desk forbids the request",
-	http.StatusPaymentRequired:   "the account of the desk has ended",
-	http.StatusTooManyRequests:   "the desk limits the account",
-	http.StatusConflict:          "another change to the conversation is in progress",
-	http.StatusLocked:            "the conversation is locked",
-	http.StatusProxyAuthRequired: "the proxy refuses the credentials",
 }

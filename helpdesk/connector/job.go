@@ -622,7 +622,7 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 	case errors.Is(err, document.ErrInvalid):
 		j.logger().Error("a conversation waits: there is more in it than can be stored", "err", err)
 	case own:
-		j.logger().Warn("a conversation waits: "+because(err), "err", err)
+		j.logger().Warn("a conversation waits", "err", err)
 	}
 	return pause
 }
