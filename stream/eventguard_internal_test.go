@@ -335,6 +335,15 @@ func TestEventGuard_isBounded(t *testing.T) {
 	}
 }
 
+// However many events there are, and however long, none is copied.
+func TestEventGuard_takesEventsInTheMemoryThatItHas(t *testing.T) {
+	events := strings.Repeat(strings.Repeat("data: x\n", 100)+"\n", 100)
+	assert.Less(t, testing.AllocsPerRun(10, func() {
+		_, err := io.Copy(io.Discard, newEventGuard(strings.NewReader(events), 1<<10, "", func(bool) {}))
+		assert.NoError(t, err)
+	}), 30.0)
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

@@ -25,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/flow"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -454,31 +455,37 @@ func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce = 3 * time.Second
-	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+	registry := prometheus.NewRegistry()
+	opts := &Options{Metrics: registry, Logger: slog.New(slog.DiscardHandler)}
+	withDesk(t, notes, opts, func(t *testing.T, f *following) {
 		backlog := func() string {
 			synctest.Wait()
 			b := f.Backlog("acme")
-			return fmt.Sprint(b.Lag, " ", b.Desks)
+			since := metricstest.Sum(t, registry, "liveactivity_notes_parked_since_seconds")
+			if since > 0 {
+				since = activity.Seconds(time.Now()) - since
+			}
+			return fmt.Sprint(b.Lag, " ", b.Desks, " ", since)
 		}
 		f.many(t, 3)
-		assert.Equal(t, "0s map[]", backlog(), "everything is written")
+		assert.Equal(t, "0s map[] 0", backlog(), "everything is written")
 		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
 		f.visit(t, "s1", "x")
 		time.Sleep(time.Second)
-		assert.Equal(t, "0s map[]", backlog(), "nothing is due")
+		assert.Equal(t, "0s map[] 0", backlog(), "nothing is due")
 		f.visit(t, "s2", "y")
 		time.Sleep(time.Minute)
-		assert.Equal(t, "1m1s map[zendesk:{2 2}]", backlog(), "since the oldest action")
+		assert.Equal(t, "1m1s map[zendesk:{2 2}] 61", backlog(), "since the oldest action")
 		assert.Equal(t, flow.Backlog{Desks: map[string]flow.Desk{}}, f.Backlog("other"))
 		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
-		assert.Equal(t, "0s map[]", backlog())
+		assert.Equal(t, "0s map[] 0", backlog())
 		f.desk.refuses(failing("", helpdesk.APIError{Status: 429, Wait: time.Hour}))
 		f.visit(t, "s1", "x")
 		time.Sleep(time.Minute)
 		f.visit(t, "s2", "y")
 		time.Sleep(time.Minute)
-		assert.Equal(t, "2m0s map[zendesk:{2 1}]", backlog(), "the desk is asked for one of them")
+		assert.Equal(t, "2m0s map[zendesk:{2 1}] 120", backlog(), "the desk is asked for one of them")
 	})
 }
 

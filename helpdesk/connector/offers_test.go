@@ -721,6 +721,25 @@ func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 	})
 }
 
+// No note is due before the offer.
+func TestOffers_offersHelpToAUserWhoStaysWhileNotesWait(t *testing.T) {
+	config := dwelling
+	config.IdleTeardown = proactive.KeepOnIdle
+	runWith(t, config, func(w *world, _ *Options) {
+		w.notes.Debounce = 2 * time.Minute
+	}, func(w *world, s *server, _ string) {
+		w.visitAs("s2", "joe@acme.example", "")
+		conversation := w.chatAs(s, "joe@acme.example", "")
+		time.Sleep(10 * time.Minute)
+		before := len(w.offers(conversation))
+		w.record(activity.Action{Type: activity.TypeClick}, activity.Event{ID: "c", Time: time.Now(), SessionID: "s1"})
+		time.Sleep(time.Second)
+		w.visitAs("s2", "joe@acme.example", "/pricing")
+		time.Sleep(62 * time.Second)
+		assert.Len(t, w.offers(conversation), before+1)
+	})
+}
+
 // The page's first action is recorded after a later one.
 func TestOffers_offersHelpByTheTrueStartOfAStay(t *testing.T) {
 	run(t, dwelling, func(w *world, _ *server, conversation string) {
