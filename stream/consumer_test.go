@@ -850,6 +850,18 @@ func TestConsumer_hasCaughtUpOnceRetainedEntriesAreHandled(t *testing.T) {
 	})
 }
 
+// The stream is silent long before the last entry is handled, and sends no heartbeat afterwards.
+func TestConsumer_hasCaughtUpOnceEntriesItHadNoRoomForAreHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startConsumer(t, fakeURL, new(notes).slowly(), stream.ConsumerOptions{
+			Client: serving(events(1, "a", "b", "c")).client(), MaxPending: 2, IdleTimeout: forever})
+		time.Sleep(3*time.Hour - time.Second)
+		assert.False(t, c.CaughtUp())
+		time.Sleep(2 * time.Second)
+		assert.True(t, c.CaughtUp())
+	})
+}
+
 func TestConsumer_noticesTheEndOfTheRetainedEntries(t *testing.T) {
 	at := func(second float64) string {
 		return fmt.Sprintf(`{"type":"actions","forwarded_at":%f,"actions":[{}]}`, activity.Seconds(time.Now())+second)

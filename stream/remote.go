@@ -131,10 +131,9 @@ type connection struct {
 	call   *following
 	cancel context.CancelCauseFunc
 	idle   *time.Timer
-	quiet  *time.Timer // calls silent, until the stream has been calm once
-	calm   atomic.Bool
-	closed bool // nothing more is delivered; guarded by handing
-	home   bool // the last request went to the server itself
+	quiet  *time.Timer // calls silent
+	closed bool        // nothing more is delivered; guarded by handing
+	home   bool        // the last request went to the server itself
 	opened time.Time
 
 	undelivered atomic.Int64 // events passed to the client that are not handled yet
@@ -219,9 +218,7 @@ type watched struct {
 
 func (w watched) Read(p []byte) (int, error) {
 	w.conn.idle.Reset(w.conn.remote.opts.IdleTimeout)
-	if !w.conn.calm.Load() {
-		w.conn.quiet.Reset(quietTime)
-	}
+	w.conn.quiet.Reset(quietTime)
 	n, err := w.Reader.Read(p)
 	w.conn.idle.Stop()
 	w.conn.quiet.Stop()
@@ -326,7 +323,6 @@ func (c *connection) silent() {
 		c.quiet.Reset(quietTime)
 		return
 	}
-	c.calm.Store(true)
 	c.hand(feed.Event{Kind: feed.CaughtUp})
 }
 
@@ -370,7 +366,6 @@ func (c *connection) receive(e *sse.Event) {
 	delivered := true
 	switch name := string(e.Event); {
 	case name == "heartbeat": // there was nothing to send
-		c.calm.Store(true)
 		c.hand(feed.Event{Kind: feed.CaughtUp})
 		c.call.progress = c.call.progress || time.Since(c.opened) > c.remote.opts.MaxBackoff
 		return
