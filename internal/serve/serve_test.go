@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -107,4 +108,27 @@ func TestCheckAddr_takesAHostAndAPort(t *testing.T) {
 		"": false, "localhost": false, "http://127.0.0.1:80": false} {
 		assert.Equal(t, ok, serve.CheckAddr(addr) == nil, addr)
 	}
+}
+
+// A request that does not end is cut off at a stop, and its handler does not go on.
+func TestServe_cutsOffARequestThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		endless := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			close(left)
+		})
+		listener, served := pipes{make(chan net.Conn)}, make(chan error)
+		go func() {
+			served <- serve.Serve(ctx, listener, serve.Service{Handler: endless}, slog.New(slog.DiscardHandler))
+		}()
+		client, conn := net.Pipe()
+		listener.accepted <- conn
+		_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		stop()
+		require.NoError(t, <-served)
+		<-left
+	})
 }
