@@ -218,8 +218,6 @@ func noun(e *Element) string {
 		return "image"
 	case "svg", "path", "use":
 		return "icon"
-	case "":
-		return "element"
 	}
 	switch {
 	case isField(e.Tag), isField(e.Class):
