@@ -129,9 +129,8 @@ func (r *Record) page() string {
 	return r.JSON[max(0, len(r.JSON)-len(jsontext.LastString(r.JSON))-1):]
 }
 
-// Stay returns the newest action on a page, or the newest of all if none has a page, with the time at
-// which its session reached that page, and the start of the session's first action, in microseconds
-// since the epoch. Without actions it returns nil and zero.
+// Stay returns the newest action, preferably one with a page, the time at which its session reached that
+// page, and the start of the session's first action, in microseconds since the epoch; nil and zero for none.
 func (r Records) Stay() (on *Record, came, first int64) {
 	isHere := true
 	for i := range slices.Backward(r) {

@@ -62,6 +62,10 @@ func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
 		LastAction: "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()) - 60,
 		LastSeen: float64(noon.Unix()), Actions: 7,
 	}, s)
+	away.SessionID = "b" // and comes before the page does
+	m.Add("acme", away, seen("b", noon.Add(-time.Second)))
+	s, _ = m.Session("acme", "b", noon)
+	assert.Equal(t, "projects detail", s.Page)
 }
 
 func TestMemory_beginsAnExpiredSessionAnew(t *testing.T) {

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"cmp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -42,6 +41,7 @@ type session struct {
 	userID, email string
 	canonicalURL  string
 	lastAction    string
+	onPage        int64 // start of the newest action with a page, in microseconds since the epoch
 	first         int64 // start of its first action, in microseconds since the epoch
 	actions       int
 }
@@ -68,8 +68,10 @@ func (s *session) take(b *activity.Batch) {
 	s.userID, s.email = b.UserID, b.Email
 	if last := micros(a); last >= s.last {
 		s.last, s.lastAction = last, a.Sentence()
-		for i := range b.Actions {
-			s.canonicalURL = cmp.Or(b.Actions[i].CanonicalURL, s.canonicalURL)
+	}
+	for i := range b.Actions {
+		if a := &b.Actions[i]; a.CanonicalURL != "" && micros(a) >= s.onPage {
+			s.canonicalURL, s.onPage = a.CanonicalURL, micros(a)
 		}
 	}
 }
