@@ -81,6 +81,8 @@ func TestDecode_meanings(t *testing.T) {
 			"e 0s d1 d1 false : User clicked an element"},
 		"a user at a device": {`{"name":"Clicked","id":"e","device":"d","user":{"id":"ada"}}`,
 			"e 0s d ada true , at d: User clicked an element"},
+		"a session of many": {`{"name":"Clicked","id":"e","device":"d1","user":{"session":"[object Object]"}}`,
+			"e 0s d1 d1 false : User clicked an element"},
 		"a user only": {`{"name":"Clicked","id":7,"user":{"id":42}}`, "7 0s  42 true : User clicked an element"},
 		"milliseconds": {`{"name":"Clicked","id":"e","at":1795348799000,"device":"d"}`,
 			"e 1s d d false : User clicked an element"},

@@ -127,9 +127,9 @@ func setOf(words ...string) map[string]bool {
 	return m
 }
 
-// UserID returns id, or "" if it is blank or is shared by many people, including the source's own
-// list of shared IDs. The comparison ignores surrounding quotation marks and white space, but the
-// result is unchanged.
+// UserID returns the ID of a user or a session, or "" if it is blank or is shared by many people,
+// including the source's own list of shared IDs. The comparison ignores surrounding quotation marks
+// and white space, but the result is unchanged.
 func UserID(id string, shared ...string) string {
 	inner := strings.TrimSpace(id)
 	if n := len(inner); n > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[0] == inner[n-1] {

@@ -85,9 +85,11 @@ func TestNobody_hasNoUserID(t *testing.T) {
 // visitors are the exception and go to the stream.
 func TestNobody_isIgnoredWithoutASession(t *testing.T) {
 	s := newService(intake.Options{})
-	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous",
-		"properties.$session_id": nil})))
-	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":1,"reasons":{"no_session_and_user":1}}`, w.Body.String())
+	for _, session := range []any{nil, "undefined"} {
+		w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous",
+			"properties.$session_id": session})))
+		assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":1,"reasons":{"no_session_and_user":1}}`, w.Body.String())
+	}
 	for _, id := range []string{"$posthog_cookieless", "anonymous"} {
 		requireIgnored(t, captureDoor, click(object{"event": "$set", "properties.distinct_id": id,
 			"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))

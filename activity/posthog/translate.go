@@ -33,7 +33,7 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	distinctID := cmp.Or(e.distinctID, p.distinctID)
 	out := activity.Event{
 		ID:        cmp.Or(e.uuid, e.digest),
-		SessionID: intake.Trimmed(cmp.Or(p.sessionID, e.sessionID)),
+		SessionID: intake.UserID(intake.Trimmed(cmp.Or(p.sessionID, e.sessionID))),
 		UserID:    intake.UserID(distinctID, cookieless),
 		Email:     email(e),
 	}

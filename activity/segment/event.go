@@ -188,7 +188,7 @@ func (e *event) who() activity.Event {
 	if number := intake.Trimmed(e.context.sessionID); out.Visitor != "" && number != "" {
 		out.SessionID += ":" + number
 	}
-	out.SessionID = cmp.Or(intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID)), out.SessionID)
+	out.SessionID = cmp.Or(intake.UserID(intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID))), out.SessionID)
 	return out
 }
 

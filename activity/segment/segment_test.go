@@ -149,6 +149,8 @@ func TestDecode_meanings(t *testing.T) {
 			`}`, "", onA + "d | s"},
 		"the property's session": {`{"type":"page","userId":"u","properties":{"url":"https://x.example/a","session_id":"s"}}`,
 			"", onA + "u | s"},
+		"a session of many": {`{"type":"page","anonymousId":"d","context":{"session_id":"null"},` + url + `}`, "",
+			onA + "d | d"},
 		"a numeric user": {`{"type":"page","userId":42,"anonymousId":"d",` + url + `}`, "", onA + "42 | d | at d"},
 		"a user of many": {`{"type":"page","userId":"undefined","anonymousId":"null",` + url + `}`, "",
 			"ignored: no_session_and_user"},
