@@ -74,7 +74,7 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	}
 	product, err := s.productOf(productID)
 	if err != nil {
-		return err
+		return queryError(err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), flowTimeout)
 	defer cancel()

@@ -15,9 +15,9 @@ type (
 	// Product is an app whose users' activity is separate from all other products'. It has a
 	// ProductID; the WebhookSecret of webhooks; the public CaptureTokens of SDKs; the
 	// AllowedOrigins of pages that may send events, empty for all; the LinkHosts to which
-	// public replies may link in addition to those; an Identity; RespectGPC, which ignores
-	// requests of SDKs with Sec-GPC: 1; the custom Events that become actions; Sources in a
-	// format of its own (see package activity/flat); and an IntegrationConfig. Without a
+	// public replies may link in addition to those; an Identity; an Agent; RespectGPC, which
+	// ignores requests of SDKs with Sec-GPC: 1; the custom Events that become actions; Sources
+	// in formats of its own (see package activity/flat); and an IntegrationConfig. Without a
 	// secret and tokens it accepts no events over HTTP.
 	Product = productfile.Product
 	// Identity configures the trust in users' identities: the Secrets that sign user IDs and
@@ -33,13 +33,13 @@ type (
 	// without the subject ("sent an invoice"). The zero value shows the event's name alone.
 	EventRule = intake.Rule
 	// Key grants requests with the bearer token Key access to the product ExternalID, within
-	// its Scopes, nil for all. The audit log has its Name.
+	// its Scopes, such as [access.MCP], nil for all. The audit log has its Name.
 	Key = productfile.Key
-	// IntegrationConfig has the configurations of a product's Desks, by the name of their
-	// helpdesk.Kind, of the Notes in their conversations, and of Proactive quick replies.
+	// IntegrationConfig has the configurations of a product's Desks, as JSON by the name of their
+	// helpdesk.Kind, of the *Notes in their conversations, and of Proactive, a *[proactive.Config].
 	IntegrationConfig = productfile.IntegrationConfig
 	// Notes configures the notes in conversations: DebounceMS, IntervalS, BinSeconds,
-	// SummaryThreshold and PreLinkWindowS, nil for their defaults.
+	// SummaryThreshold and PreLinkWindowS, each an *int, nil for its default.
 	Notes = productfile.Notes
 )
 

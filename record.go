@@ -1,7 +1,6 @@
 package liveactivity
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -15,20 +14,12 @@ import (
 // it; the other methods find nothing then.
 var ErrUnknownProduct = errors.New("liveactivity: the product is unknown")
 
-// mustKnow returns ErrUnknownProduct, or the error of storage that could tell.
-func (s *Service) mustKnow(productID string) error {
-	if _, ok, err := s.products.Product(productID); err != nil || !ok {
-		return cmp.Or(err, ErrUnknownProduct)
-	}
-	return nil
-}
-
 // Record records events of a product from a source of your own. It implements [activity.Sink].
 // Identities have at least the standing Reported. Credentials in URLs are redacted, long texts are
 // cut, and events with a missing or invalid ID are ignored. The error is [ErrUnknownProduct] or a
 // storage error. After a storage error, record the same events again, unchanged.
 func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
-	if err := s.mustKnow(productID); err != nil {
+	if _, err := s.productOf(productID); err != nil {
 		return activity.Result{}, err
 	}
 	events, ignored := intake.Sound(events)

@@ -138,15 +138,11 @@ func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	mux.Handle("OPTIONS /sessions/link", http.HandlerFunc(s.connector.ServeLinkPreflight))
 }
 
-// productOf returns the product of a request, or the error to respond with: 404 for an unknown product, 503
-// while products cannot be read.
+// productOf returns a product. Its error is ErrUnknownProduct, or the storage's if that alone could tell.
 func (s *Service) productOf(productID string) (connector.Product, error) {
 	product, ok, err := s.products.Product(productID)
-	switch {
-	case err != nil:
-		return product, httpx.Unavailable(err)
-	case !ok:
-		return product, httpx.NotFound("Unknown product.")
+	if err == nil && !ok {
+		err = ErrUnknownProduct
 	}
-	return product, nil
+	return product, err
 }

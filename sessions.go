@@ -119,13 +119,16 @@ func (s *Service) serveSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 // queryError returns the response to a failed read: 400 for a mistake in the query, 404 for an unknown
-// session, else 503.
+// session or product, else 503.
 func queryError(err error) error {
 	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 		return httpx.BadRequest("The query parameter %s.", wrong)
 	}
-	if errors.Is(err, ErrUnknownSession) {
+	switch {
+	case errors.Is(err, ErrUnknownSession):
 		return httpx.NotFound("Unknown session.")
+	case errors.Is(err, ErrUnknownProduct):
+		return httpx.NotFound("Unknown product.")
 	}
 	return httpx.Unavailable(err)
 }

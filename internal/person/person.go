@@ -73,7 +73,7 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	var ids []string
 	var err error
 	switch {
-	case (q.UserID == "") == (q.Email == ""): // no address is that of all who have none
+	case (q.UserID == "") == (q.Email == ""): // "" would match everybody without an address
 		return nil, &activity.QueryError{Param: "email", Problem: "must be given, or else a user ID, and not both"}
 	case q.UserID != "":
 		f.userIDs = []string{q.UserID}
