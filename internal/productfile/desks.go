@@ -66,11 +66,14 @@ func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *hel
 			continue
 		}
 		desk, err := kind.Open(raw, opts)
-		if err == nil {
+		switch {
+		case err != nil:
+			addConfigErrors(&p, at+"."+kind.Name, err)
+		case desk == nil:
+			p.Add("%s.%s: is of a kind that opens no desk", at, kind.Name)
+		default:
 			desks = append(desks, connector.Desk{Name: kind.Name, Desk: desk})
-			continue
 		}
-		addConfigErrors(&p, at+"."+kind.Name, err)
 	}
 	return desks, p
 }

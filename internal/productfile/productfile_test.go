@@ -185,7 +185,7 @@ func TestLoad_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 	var given json.RawMessage
 	desk := helpdesk.Kind{Name: "desk", Open: func(config json.RawMessage, _ *helpdesk.Options) (helpdesk.Desk, error) {
 		given = config
-		return nil, nil
+		return struct{ helpdesk.Desk }{}, nil
 	}}
 	path := productFile(t, integration(`"desk": {"n": 1e3, "on": true, "a": ["x${A}", ["${A}"], {"b": "${QUOTE}"}], `+
 		`"c": {"d": {"e": "$A"}}}`))
@@ -208,6 +208,7 @@ func TestLoad_reportsTheMistakesOfADesk(t *testing.T) {
 		"several": {errors.Join(&helpdesk.ConfigError{Field: "a", Problem: "is odd"},
 			errors.Join(&helpdesk.ConfigError{Field: "b", Problem: "is odd"})), []string{at + ".a", at + ".b"}},
 		"wrapped":       {fmt.Errorf("desk: %w", &helpdesk.ConfigError{Field: "a", Problem: "is odd"}), []string{at + ".a"}},
+		"no desk":       {nil, []string{at}},
 		"anything else": {errors.New("bad token " + secret), []string{at}},
 		"among mistakes": {errors.Join(errors.New(secret), &helpdesk.ConfigError{Field: "a", Problem: "is odd"}),
 			[]string{at, at + ".a"}},

@@ -590,7 +590,7 @@ func TestRegistrations_areServedWithoutAnUnknownDesk(t *testing.T) {
 	log := newMemoryLog()
 	kind := func(name string) helpdesk.Kind {
 		return helpdesk.Kind{Name: name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
-			return nil, nil
+			return struct{ helpdesk.Desk }{}, nil
 		}}
 	}
 	product := productfile.Product{ProductID: "acme", IntegrationConfig: productfile.IntegrationConfig{
