@@ -77,6 +77,8 @@ type Request struct {
 	Status      int    // the status answered; 0 before the answer
 }
 
+const erased = `{"type":"erased"}` // takes the place of an erased event in the log
+
 // NewServer returns a running server that listens on a port of this machine.
 // The caller must close it. opts may be nil. NewServer reports all invalid
 // options at once.
@@ -102,7 +104,7 @@ func NewServer(opts *ServerOptions) (*Server, error) {
 	}
 	if s.streams, err = eventlog.NewHandler(s.log, &eventlog.HandlerOptions{
 		Keys: keys, Heartbeat: o.Heartbeat,
-		Sends: func(*eventlog.Entry) bool { return true }, // SendRaw sends anything
+		Sends: func(e *eventlog.Entry) bool { return string(e.Data) != erased }, // SendRaw sends anything
 	}); err != nil {
 		return nil, err
 	}

@@ -180,6 +180,15 @@ func TestServer_sendsAnyDataInOneLine(t *testing.T) {
 	assert.Panics(t, func() { s.Send(activity.Batch{ForwardedAt: math.NaN()}) })
 }
 
+func TestServer_sendsNoEventThatIsErased(t *testing.T) {
+	s := start(t, nil)
+	s.Send(activity.Batch{SessionID: "s1", Actions: []activity.BatchAction{{}}})
+	id := s.SendErase(stream.Erasure{SessionIDs: []string{"s1"}})
+	frame := connect(t, s, "since", "0").next(t)
+	assert.Equal(t, id, frame.ID)
+	assert.Contains(t, frame.Data, `"session_ids":["s1"]`)
+}
+
 // The server answers like a real service, because it has the handler and the keys of one.
 func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "acme eu", Token: "secret"})
