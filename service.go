@@ -227,7 +227,7 @@ func (s *Service) LiveActivity(
 // Run does the background work of the service until ctx ends or the log fails: it catches up with the
 // log, follows registrations at other services, runs the views, and frees expired data. Then it
 // closes the log, and returns once every stream and view has received all of it, at most 8 seconds
-// after the start of the stop. Call Run once.
+// after the start of the stop or, if later, once the options' desks and functions return. Call Run once.
 //
 // For a graceful stop, call Shutdown of the http.Server first, while the log is still open, and then
 // end ctx.
