@@ -376,12 +376,12 @@ func Load(text string, opts Options) (*Ledger, error) {
 	var s state
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			return nil, fmt.Errorf("ledger: the saved state cannot be read: %w", err)
+			return nil, fmt.Errorf("ledger: the saved cursor cannot be read: %w", err)
 		}
 	}
 	for _, id := range append(slices.Collect(maps.Values(s.Behind)), s.Position) {
 		if len(id) > MaxID || strings.ContainsFunc(id, unicode.IsControl) {
-			return nil, errors.New("ledger: the saved state cannot be read: an id is too long or has a control character")
+			return nil, errors.New("ledger: the saved cursor cannot be read: an id is too long or has a control character")
 		}
 	}
 	l := &Ledger{opts: opts, position: s.Position, since: s.Since, accounts: map[string]*account{},
