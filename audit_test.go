@@ -26,6 +26,24 @@ func (s *service) audited() (lines []string) {
 	return lines
 }
 
+func TestAdmin_logsEachChangeWithItsProduct(t *testing.T) {
+	s := start(t)
+	s.register(`{"product_id":"initech"}`)
+	s.register(`{"product_id":"initech","force":true}`)
+	s.do(http.MethodDelete, "/users/acme/ada", "", withAdminKey)
+	s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey)
+	s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey)
+	var changes []string
+	for line := range strings.Lines(s.log.String()) {
+		if _, change, ok := strings.Cut(line, `"level":"INFO","msg":"a p`); ok {
+			changes = append(changes, strings.TrimSpace(change))
+		}
+	}
+	assert.Equal(t, []string{`roduct was registered","product_id":"initech","force":false}`,
+		`roduct was registered","product_id":"initech","force":true}`,
+		`erson's data were erased","product_id":"acme"}`, `roduct was removed","product_id":"initech"}`}, changes)
+}
+
 func TestAudit_logsTheReaderAndNothingOfThePerson(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Keys[0].Name, o.Keys[1].Name = "Billing bot", "agent" })
 	p := s.register(`{"product_id":"initech","name":"desk"}`)

@@ -93,6 +93,7 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return queryError(err)
 	}
+	s.log.Info("a person's data were erased", "product_id", r.PathValue("product_id"))
 	httpx.WriteJSON(w, http.StatusOK, erased)
 	return nil
 }

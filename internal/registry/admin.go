@@ -123,6 +123,7 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return httpx.Unavailable(err)
 	}
+	a.products.deskOptions.Logger.Info("a product was registered", "product_id", reg.ProductID, "force", reg.Force)
 	w.Header().Set("Cache-Control", "no-store")
 	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.ofProduct(reg.ProductID), credentials.WebhookSecret,
 		credentials.Key, credentials.CaptureToken})
@@ -142,6 +143,7 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return httpx.Unavailable(err)
 	}
+	a.products.deskOptions.Logger.Info("a product was removed", "product_id", r.PathValue("product_id"))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -187,6 +189,7 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 	case !ended:
 		return httpx.NotFound("Unknown grant.")
 	}
+	a.products.deskOptions.Logger.Info("a sign-in was ended", "product_id", productID, "grant_id", r.PathValue("grant_id"))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
