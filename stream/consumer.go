@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,8 +168,7 @@ func NewConsumer(streamURL, token string, handlers Handlers, opts *ConsumerOptio
 	wrong := options.Mistakes{Package: "stream"}
 	r.url = checkStreamURL(&wrong, streamURL)
 	wrong.Require(token != "", "token", "must not be empty")
-	wrong.Require(!strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }),
-		"token", "must be printable ASCII without spaces")
+	wrong.Require(options.IsPrintable(token), "token", "must be printable ASCII without spaces")
 	c := newConsumer(&wrong, r, handlers, opts)
 	if err := wrong.Err(); err != nil {
 		return nil, err

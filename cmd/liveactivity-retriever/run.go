@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/llm"
 	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
@@ -79,9 +80,8 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	s.keyBy, err = retriever.ParseKeyBy(f.KeyBy)
 	wrong.Check("--key-by", err)
 	s.debounce = wrong.Milliseconds("--debounce-ms", f.DebounceMS)
-	s.apiKey = wrong.Given("--api-key", f.APIKey)
-	if err := checkKey(s.apiKey); err != nil {
-		wrong.Check("--api-key", err)
+	if s.apiKey = wrong.Given("--api-key", f.APIKey); !options.IsPrintable(s.apiKey) {
+		wrong.Check("--api-key", errors.New("must be printable ASCII without spaces"))
 		s.apiKey = "" // otherwise it is reported twice, also for the stream
 	}
 	s.summarizer.Threshold = int(wrong.Count("--threshold", f.Threshold))
@@ -93,14 +93,6 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 		wrong.Check("--llm-model", err)
 	}
 	return s
-}
-
-// checkKey returns the problem with the key that requests must carry, if any.
-func checkKey(key string) error {
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("must be printable ASCII without spaces")
-	}
-	return nil
 }
 
 const description = "Keeps users' recent actions as records for chatbot platforms such as Dify. " +

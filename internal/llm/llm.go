@@ -73,8 +73,7 @@ func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string
 
 func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
 	wrong.Require(apiKey != "" || baseURL != "", "endpoint", "must be given by OPENAI_API_KEY or OPENAI_BASE_URL")
-	wrong.Require(!strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }),
-		"OPENAI_API_KEY", "must be printable ASCII without spaces")
+	wrong.Require(options.IsPrintable(apiKey), "OPENAI_API_KEY", "must be printable ASCII without spaces")
 	if baseURL == "" {
 		return
 	}

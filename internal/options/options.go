@@ -5,6 +5,7 @@ package options
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/option"
 )
@@ -29,6 +30,11 @@ func (m *Mistakes) Add(err error) { m.all = append(m.all, err) }
 
 // Err returns the mistakes joined, or nil if there are none.
 func (m *Mistakes) Err() error { return errors.Join(m.all...) }
+
+// IsPrintable reports whether a credential is printable ASCII without spaces.
+func IsPrintable(credential string) bool {
+	return !strings.ContainsFunc(credential, func(r rune) bool { return r <= ' ' || r > '~' })
+}
 
 // Split returns the errors joined in an error, recursively, or err itself if it joins none.
 func Split(err error) (all []error) {
