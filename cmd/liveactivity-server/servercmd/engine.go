@@ -73,17 +73,8 @@ func (s *settings) openRedis(log *slog.Logger) (release func() error, err error)
 	case errors.As(err, &newer):
 		return nil, errors.Join(fmt.Errorf("--redis-url: %w", newer), entries.Release())
 	}
-	log.Info("everything is kept in Redis", "redis", redisHost(s.RedisURL))
+	address, _ := url.Parse(s.RedisURL) // Open has parsed it; it may have a password
+	log.Info("everything is kept in Redis", "redis", address.Host)
 	s.Log = entries
 	return entries.Release, nil
-}
-
-// redisHost returns the part of a Redis URL that is not secret, or "" if the URL cannot be
-// parsed.
-func redisHost(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }

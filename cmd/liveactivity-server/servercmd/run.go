@@ -162,9 +162,7 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 	for _, warning := range warnings {
 		settings.Logger.Warn(warning)
 	}
-	for _, id := range settings.withoutKey() {
-		settings.Logger.Warn("without a key nobody can read the product's activity", "product_id", id)
-	}
+	settings.warnWithoutKey()
 	if len(settings.Products) == 0 && f.AdminKey == nil {
 		settings.Logger.Warn("the product file names no product, and without --admin-key none can be registered")
 	}
@@ -216,14 +214,13 @@ func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	return file, c.wrong.Err()
 }
 
-// withoutKey returns the IDs of products for which the file has no key.
-func (s *settings) withoutKey() (ids []string) {
+// warnWithoutKey logs the products for which the file has no key.
+func (s *settings) warnWithoutKey() {
 	for _, product := range s.Products {
 		if !slices.ContainsFunc(s.Keys, func(k liveactivity.Key) bool { return k.ExternalID == product.ProductID }) {
-			ids = append(ids, product.ProductID)
+			s.Logger.Warn("without a key nobody can read the product's activity", "product_id", product.ProductID)
 		}
 	}
-	return ids
 }
 
 // maxPrinted is the maximum number of products printed at startup.
