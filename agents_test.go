@@ -134,6 +134,23 @@ User ada (reported) is on the billing page (https://app.example.com/billing): `+
 	}
 }
 
+// A session that has had more actions than are kept began with its first one all the same, except for
+// somebody who came to it later.
+func TestContext_saysHowLongABusySessionLasts(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) { o.MaxEvents = 3 })
+	began := time.Now().Add(-50 * time.Minute)
+	for i := range 5 {
+		s.acts(fmt.Sprint("c", i), "ada", "s1", "$pageview", fmt.Sprint("/page-", i),
+			`},"timestamp":"`+began.Add(time.Duration(i)*10*time.Minute).UTC().Format(time.RFC3339Nano)+`","x":{`)
+	}
+	waittest.Until(t, "it began 50 minutes ago", func() bool { return s.context("user_id=ada").HereS >= 3000 })
+	c := s.context("session_id=s1")
+	assert.Equal(t, "page-2 page-3 page-4", paths(c))
+	assert.Contains(t, c.Text, "there for 10 min, here for 50 min,")
+	s.acts("d", "bob", "s1", "$pageview", "/his", "")
+	assert.Less(t, s.context("user_id=bob").HereS, 600.0, "he came later")
+}
+
 func TestContext_boundsAndQuotesTheText(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].Agent.Prompt = "Be kind." })
 	for i := range 30 {

@@ -27,17 +27,17 @@ type View struct {
 	// product returns a product's desks and the prompt for its agents. It is called once for
 	// each answer.
 	product func(productID string) (connector.Product, string, error)
-	ttl     time.Duration // lifetime of actions; never zero
-	max     int           // maximum actions in an answer; never zero
+	first   func(productID, sessionID string) float64 // start of a session, in epoch seconds; 0 if unknown
+	ttl     time.Duration                             // lifetime of actions; never zero
+	max     int                                       // maximum actions kept of a user, and in an answer; never zero
 }
 
-// New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero),
-// with at most maxEvents in an answer (recent.DefaultMaxEvents for zero). The function
-// product returns a product's desks and the prompt for its agents.
+// New returns a view. A zero ttl is activity.DefaultTTL, a zero maxEvents recent.DefaultMaxEvents.
 func New(store recent.Store, dir *directory.Directory, desks *connector.Connector,
-	product func(productID string) (connector.Product, string, error), ttl time.Duration, maxEvents int,
+	product func(productID string) (connector.Product, string, error), first func(productID, sessionID string) float64,
+	ttl time.Duration, maxEvents int,
 ) *View {
-	return &View{store, dir, desks, product,
+	return &View{store, dir, desks, product, first,
 		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
 }
 
@@ -328,10 +328,7 @@ func (r *reading) address() error {
 func (r *reading) findLink() error {
 	for _, id := range slices.Backward(r.ids) {
 		s := r.sessions[id]
-		if r.link.ConversationID != "" || s.ConversationID == "" {
-			continue
-		}
-		if r.isTheirs(&s) {
+		if r.link.ConversationID == "" && s.ConversationID != "" && r.isTheirs(&s) {
 			r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
 		}
 	}

@@ -34,18 +34,15 @@ func (r *reading) buildAnswer(after recent.Position) (err error) {
 	if len(r.seen) > 0 {
 		last, err = r.setPage(now)
 	}
-	c.Render(found, r.query.MaxChars, r.view.ttl, last, r.unverified(standing, isKnown))
+	c.Render(found, r.query.MaxChars, r.view.ttl, last, r.unverified(standing))
 	return err
 }
 
 // unverified returns the sessions whose actions have a lower standing than the person's, which the
 // text must mark; "" stands for the actions outside any session, for which nobody vouches.
-func (r *reading) unverified(standing activity.Standing, isKnown bool) (ids []string) {
-	if isKnown && standing > activity.Claimed {
-		ids = append(ids, "")
-	}
-	for _, id := range r.ids {
-		if isKnown && r.standingIn(id) < standing {
+func (r *reading) unverified(standing activity.Standing) (ids []string) {
+	for _, id := range append([]string{""}, r.ids...) {
+		if r.standingIn(id) < standing {
 			ids = append(ids, id)
 		}
 	}
@@ -81,6 +78,9 @@ func (r *reading) setPage(now time.Time) (sessionID string, err error) {
 	c := &r.answer
 	c.CanonicalURL = actions[0].CanonicalURL
 	c.Page = activity.PageName(c.CanonicalURL)
+	if at := r.view.first(r.productID, on.Session); at > 0 && len(r.seen) >= r.view.max {
+		first = min(first, int64(at*1e6)) // earlier actions are no longer kept
+	}
 	ago := func(micros int64) float64 { return max(0, now.Sub(time.UnixMicro(micros)).Seconds()) }
 	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), actions[1].TimestampStart
 	return on.Session, nil

@@ -258,6 +258,12 @@ func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail
 	return detail, v.recall(ctx, productID, &detail)
 }
 
+// First returns the start of a live session, in epoch seconds; zero while the view does not know it.
+func (v *View) First(productID, sessionID string) float64 {
+	session, _ := v.sessions.Session(productID, sessionID, time.Now())
+	return session.FirstSeen
+}
+
 // Expire removes the expired sessions. List and Session never return one, so Expire only frees
 // memory.
 func (v *View) Expire() { v.sessions.Expire(time.Now()) }
