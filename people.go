@@ -104,7 +104,7 @@ func (s *Service) personOf(r *http.Request) (Person, error) {
 	if err != nil { // otherwise a part such as notes=redact would be lost
 		return Person{}, httpx.BadRequest("The query string is malformed.")
 	}
-	who := Person{UserID: r.PathValue("user_id"), Email: query.Get("email")}
+	who := Person{UserID: r.PathValue("user_id"), Email: httpx.Email(query)}
 	switch {
 	case len(query["email"]) > 1 || len(query["notes"]) > 1:
 		return who, httpx.BadRequest("The query parameters email and notes must be given once.")

@@ -301,12 +301,13 @@ func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
 func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	s := start(t)
 	s.acts("a1", "ada", "s1", "$identify", "/", `},"$set":{"email":"`+mail+`"`)
-	s.acts("a2", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob@example.com"`)
+	s.acts("a2", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob+1@example.com"`)
 	s.acts("a3", "bob", "s1", "$pageview", "/bob", "")
-	s.acts("a4", "eve", "s2", "$pageview", "/eve", `},"$set":{"email":"bob@example.com"`)
+	s.acts("a4", "eve", "s2", "$pageview", "/eve", `},"$set":{"email":"bob+1@example.com"`)
 	assert.Equal(t, liveactivity.Erased{Sessions: 1}, s.erase("/ada"))
 	assert.Len(t, s.export("bob/export").Sessions, 1, "the address in another's session leads nowhere")
 	assert.Empty(t, s.export("export?email="+mail).Sessions)
+	assert.Len(t, s.export("export?email=bob+1@example.com").Sessions, 2, "a plus sign that is not escaped")
 }
 
 func TestErase_lastsAcrossARestart(t *testing.T) {

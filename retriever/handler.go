@@ -88,7 +88,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.BadRequest("The query string is malformed.")
 	}
-	sessionID, email := query.Get("session_id"), query.Get("email")
+	sessionID, email := query.Get("session_id"), httpx.Email(query)
 	if sessionID == "" {
 		if foldEmail(email) == "" {
 			return httpx.BadRequest("Provide session_id or email as a query parameter.")

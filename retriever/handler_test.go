@@ -25,7 +25,7 @@ import (
 func newStore(tb testing.TB) *retriever.Store {
 	tb.Helper()
 	s := musttest.New(retriever.NewStore(nil))
-	add(tb, s, batch("s", "ada@example.com", "one"), batch("s", "", "two"), batch("t", "bob@example.com", "other"))
+	add(tb, s, batch("s", "ada@example.com", "one"), batch("s", "", "two"), batch("t", "bob+1@example.com", "other"))
 	return s
 }
 
@@ -36,6 +36,7 @@ func TestServeEvents_takesSessionOrEmail(t *testing.T) {
 	}{
 		"session":                    {"session_id=s", []string{"two", "one"}},
 		"email":                      {"email=ada@example.com", []string{"two", "one"}},
+		"email, plus sign":           {"email=bob+1@example.com", []string{"other"}},
 		"email, other case":          {"email=+ADA@Example.com%20", []string{"two", "one"}},
 		"both: the session":          {"session_id=t&email=ada@example.com", []string{"other"}},
 		"empty session":              {"session_id=&email=ada@example.com", []string{"two", "one"}},

@@ -86,7 +86,7 @@ func TestServeRetrieval_byEmail(t *testing.T) {
 	for id, want := range map[string][]string{
 		"ada@example.com":     {"two", "one"},
 		" ADA@example.COM ":   {"two", "one"},
-		"bob@example.com":     {"other"},
+		"bob+1@example.com":   {"other"},
 		"nobody@example.com":  {},
 		"s":                   {}, // a mismatch returns nothing
 		"ada@example.com\x00": {},

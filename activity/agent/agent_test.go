@@ -19,6 +19,7 @@ func TestParseQuery(t *testing.T) {
 	for values, want := range map[string]agent.Query{
 		"user_id=a%20b&limit=7":               {UserID: "a b", Limit: 7},
 		"email=a@b.example&max_chars=200":     {Email: "a@b.example", MaxChars: 200},
+		"email=a+b@b.example+":                {Email: "a+b@b.example"}, // a plus sign that is not escaped
 		"session_id=s&since=1.5&other=x":      {SessionID: "s", Since: time.UnixMicro(1_500_000)},
 		"conversation_id=c&desk=d&since=":     {ConversationID: "c", Desk: "d"},
 		"user_id=a&since=" + cursor:           {UserID: "a", Cursor: cursor},

@@ -60,12 +60,10 @@ func ParseQuery(values url.Values) (q Query, err error) {
 	if q.Limit, ok = httpx.Int(values, "limit"); !ok {
 		return Query{}, &activity.QueryError{Param: "limit", Problem: "must be an integer"}
 	}
-	if q.MaxChars, ok = httpx.Int(values, "max_chars"); !ok {
+	if q.MaxChars, ok = httpx.Int(values, "max_chars"); !ok || q.MaxChars == 0 && values.Has("max_chars") {
 		return Query{}, &activity.QueryError{Param: "max_chars", Problem: charsProblem}
 	}
-	if values.Has("max_chars") && q.MaxChars == 0 {
-		q.MaxChars = -1 // not the default
-	}
+	q.Email = httpx.Email(values)
 	q.parseSince(values.Get("since"))
 	return q, q.Check()
 }

@@ -45,9 +45,8 @@ func New(store recent.Store, dir *directory.Directory, desks *connector.Connecto
 // readActions seen and upto, readSessions sessions and ids, findLink link; buildAnswer builds the
 // answer from them. Each step reads only fields that an earlier one has set.
 type reading struct {
-	view *View
-	// A reading does not outlive its call, so it may hold the call's ctx.
-	ctx       context.Context
+	view      *View
+	ctx       context.Context // the call's, which a reading does not outlive
 	productID string
 	product   connector.Product
 	query     agent.Query
@@ -262,8 +261,7 @@ func (r *reading) readSessions() error {
 	for i, id := range ids {
 		r.sessions[id] = known[i]
 	}
-	// Do this before ordering the sessions, which depends on the remaining
-	// actions.
+	// This comes before the order of the sessions, which depends on the remaining actions.
 	if r.query.SessionID != "" {
 		r.keepOwn(r.sessions[r.query.SessionID])
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // Limit returns a request's query parameter limit, between zero and 2³¹-1: zero if
@@ -21,6 +22,11 @@ func Limit(r *http.Request) (int, error) {
 		return 0, BadRequest("The query parameter limit must be an integer.")
 	}
 	return max(limit, 0), nil
+}
+
+// Email returns the parameter email. A plus sign that is not escaped arrives as a space, which no address has.
+func Email(query url.Values) string {
+	return strings.ReplaceAll(strings.TrimSpace(query.Get("email")), " ", "+")
 }
 
 // Int returns a query parameter, or zero if it is missing. A number beyond 32 bits becomes
