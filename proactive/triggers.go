@@ -11,15 +11,14 @@ import (
 
 // The IDs of the package's own triggers.
 const (
-	pingPongID         = "canonical_url_ping_pong"
-	dwellID            = "user_page_dwell"
-	rageClicksID       = "rage_clicks"
-	repeatedSubmitsID  = "repeated_submits"
-	backOnPricingID    = "back_on_pricing"
-	deadEndID          = "dead_end"
-	errorSeenID        = "error_seen"
-	deadClickID        = "dead_click"
-	defaultPricingPage = "/pricing"
+	pingPongID        = "canonical_url_ping_pong"
+	dwellID           = "user_page_dwell"
+	rageClicksID      = "rage_clicks"
+	repeatedSubmitsID = "repeated_submits"
+	backOnPricingID   = "back_on_pricing"
+	deadEndID         = "dead_end"
+	errorSeenID       = "error_seen"
+	deadClickID       = "dead_click"
 )
 
 // PingPong matches when the user goes from one page to another and back: A → B →
@@ -169,7 +168,7 @@ func DeadClick() Trigger {
 // pricing pages from elsewhere. These are the pages under prefix or, if it is
 // empty, under /pricing; see [Under].
 func BackOnPricing(prefix string) Trigger {
-	prefix = cmp.Or(prefix, defaultPricingPage)
+	prefix = cmp.Or(prefix, "/pricing")
 	return Predicate(backOnPricingID, func(c TriggerContext) bool {
 		if !Under(c.Page(), prefix) {
 			return false

@@ -47,16 +47,13 @@ const (
 	refusedPause  = time.Second / 4
 )
 
-// inside returns the number of conversations being worked on.
-func (a *account) inside() int { return a.others + a.strange }
-
 // room returns how many more conversations may be worked on once until is past. It is negative
 // if there are too many already.
 func (a *account) room() int {
 	if !a.failing.IsZero() {
-		return 1 - a.inside()
+		return 1 - a.others - a.strange
 	}
-	return maxInside - a.inside()
+	return maxInside - a.others - a.strange
 }
 
 // opens returns when the next conversation may be worked on, for nothing but strangers' notes if

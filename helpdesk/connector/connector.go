@@ -198,9 +198,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	if c.store, err = newStore(log, o.TTL); err != nil {
 		return nil, err
 	}
-	c.linker = &linker{store: c.store, products: products, count: func(productID, desk string, result status) {
-		c.metrics.links.WithLabelValues(productID, desk, string(result)).Inc()
-	}}
+	c.linker = &linker{store: c.store, products: products, links: c.metrics.links}
 	c.assisted = &assisted{metrics: c.metrics.offerMetrics, meter: o.Meter, logger: c.logger}
 	return c, nil
 }

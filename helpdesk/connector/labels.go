@@ -30,10 +30,6 @@ type labelsRequest struct {
 	ActionCount    *int   `json:"action_count"`
 }
 
-type labelsAnswer struct {
-	Labels []string `json:"labels"`
-}
-
 // ServeLabels returns the handler that suggests at most three labels of an offer to a
 // session, from its latest actions. The model suggests them; without a model or after
 // its failure the configured labels are returned. Mount the handler under POST
@@ -65,7 +61,8 @@ func (c *Connector) ServeLabels(desk string) http.Handler {
 			return err
 		}
 		of := Link{desk, request.ConversationID}
-		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, of, product, request.SessionID)})
+		labels := c.labels(r.Context(), productID, of, product, request.SessionID)
+		httpx.WriteJSON(w, http.StatusOK, map[string][]string{"labels": labels})
 		return nil
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -79,7 +81,7 @@ var errNoChange = errors.New("connector: no change")
 type linker struct {
 	store    *store
 	products Products
-	count    func(productID, desk string, result status)
+	links    *prometheus.CounterVec // by product, desk and result
 }
 
 // linkClaim is a request for a link.
@@ -127,7 +129,7 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 		err = errTooManySessions
 	}
 	if errors.Is(err, errLinked) || errors.Is(err, errTooManySessions) {
-		l.count(c.productID, c.Desk, "refused")
+		l.links.WithLabelValues(c.productID, c.Desk, "refused").Inc()
 	}
 	if err != nil && !errors.Is(err, errNoChange) {
 		return "", err
@@ -135,7 +137,7 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 	if c.receipt != nil && c.receipt.was != "" {
 		return c.receipt.was, nil
 	}
-	l.count(c.productID, c.Desk, result)
+	l.links.WithLabelValues(c.productID, c.Desk, string(result)).Inc()
 	return result, nil
 }
 
@@ -392,19 +394,16 @@ func (l *linker) newest(ctx context.Context, productID, userID string) (string, 
 
 // addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.
 func (l *linker) addWaiting(ctx context.Context, c linkClaim, w Waiting) (status, error) {
-	value, err := json.Marshal(w)
-	if err != nil {
-		return "", fmt.Errorf("connector: encode waiting link: %w", err)
-	}
+	value, _ := json.Marshal(w) // of strings and a time that is near now: it never fails
 	n := notice{Type: noticeType, Link: c.Link, Waiting: &w}
-	err = l.store.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
+	err := l.store.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
 	if document.IsConflict(err) {
 		return pending, nil // it waits already
 	}
 	if err != nil {
 		return "", fmt.Errorf("connector: store waiting link: %w", err)
 	}
-	l.count(c.productID, c.Desk, pending)
+	l.links.WithLabelValues(c.productID, c.Desk, string(pending)).Inc()
 	return pending, nil
 }
 

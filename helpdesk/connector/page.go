@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -212,12 +211,9 @@ func Snippet(base, productID, desk string) (string, error) {
 	if desk != "" {
 		fixed["desk"] = desk
 	}
-	// Package encoding/json escapes < and >, as HTML needs.
-	link, linkErr := json.Marshal(fixed)
-	quoted, quotedErr := json.Marshal(strings.TrimRight(base, "/") + "/sessions/link")
-	if err := errors.Join(linkErr, quotedErr); err != nil {
-		return "", fmt.Errorf("connector: encode snippet: %w", err)
-	}
+	// Package encoding/json escapes < and >, as HTML needs. It never fails for strings.
+	link, _ := json.Marshal(fixed)
+	quoted, _ := json.Marshal(strings.TrimRight(base, "/") + "/sessions/link")
 	return strings.NewReplacer("URL", string(quoted), "LINK", string(link)).Replace(snippet), nil
 }
 

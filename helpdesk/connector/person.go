@@ -2,8 +2,6 @@ package connector
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -116,7 +114,8 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	links, docs, err := c.store.waitingOf(ctx, productID, of)
 	for i, w := range links {
 		plan.Changes = append(plan.Changes, document.Delete(docs[i]))
-		err = errors.Join(err, plan.add(notice{Type: noticeType, Link: linkOf(w.Conversation), Gone: docs[i].Name}))
+		gone := notice{Type: noticeType, Link: linkOf(w.Conversation), Gone: docs[i].Name}
+		plan.Entries = append(plan.Entries, gone.entry())
 	}
 	return plan, err
 }
@@ -146,20 +145,14 @@ func (plan *Erasure) conversation(s *store, r *record, of Person, can helpdesk.C
 		plan.Changes = append(plan.Changes, put)
 	}
 	plan.Conversations++
-	return plan.add(notice{Type: noticeType, Link: r.link()})
+	plan.Entries = append(plan.Entries, notice{Type: noticeType, Link: r.link()}.entry())
+	return nil
 }
 
 // doubts reports whether the note in the outbox is the person's and may be at the desk.
 func (c *conversation) doubts(of Person) bool {
 	w := c.Writing
 	return w != nil && !w.Erased && w.Text != "" && of.owns(w.Session, w.UserID)
-}
-
-// add adds a notice to the entries of the plan.
-func (plan *Erasure) add(n notice) error {
-	data, err := json.Marshal(n)
-	plan.Entries = append(plan.Entries, eventlog.Entry{Data: data})
-	return err
 }
 
 // erase removes a person's sessions and messages from the conversation, and everything else once

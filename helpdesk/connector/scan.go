@@ -244,15 +244,9 @@ func (w *want) add(f found, marked bool) {
 
 // earlierID returns the earlier of two IDs, and laterID the later.
 func earlierID(a, b eventlog.ID) eventlog.ID {
-	if b.Compare(a) < 0 {
-		return b
-	}
-	return a
+	return slices.MinFunc([]eventlog.ID{a, b}, eventlog.ID.Compare)
 }
 
 func laterID(a, b eventlog.ID) eventlog.ID {
-	if a.Compare(b) < 0 {
-		return b
-	}
-	return a
+	return slices.MaxFunc([]eventlog.ID{a, b}, eventlog.ID.Compare)
 }

@@ -183,6 +183,12 @@ type notice struct {
 	Gone      string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
 }
 
+// entry returns the notice as an entry.
+func (n notice) entry() eventlog.Entry {
+	data, _ := json.Marshal(n) // of strings and a time that is near now: it never fails
+	return eventlog.Entry{Data: data}
+}
+
 // decodeNotice decodes an entry, and reports false for one of another type. It checks the first
 // bytes before it decodes, because nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
@@ -197,11 +203,7 @@ func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
 // search for a change. The error is Append's: after a *document.ConflictError nothing has
 // changed.
 func (s *store) commit(ctx context.Context, productID string, n notice, changes ...document.Change) error {
-	data, err := json.Marshal(n)
-	if err != nil {
-		return fmt.Errorf("connector: encode notice: %w", err)
-	}
-	return s.log.Append(ctx, productID, []eventlog.Entry{{Data: data}}, changes...)
+	return s.log.Append(ctx, productID, []eventlog.Entry{n.entry()}, changes...)
 }
 
 // unlink frees a session that is linked to the conversation. It does nothing for any other

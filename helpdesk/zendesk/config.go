@@ -86,9 +86,6 @@ func (c Config) Validate() error {
 	return errors.Join(m...)
 }
 
-// tolerance returns how far a signature's time may be from now.
-func (c Config) tolerance() time.Duration { return time.Duration(c.SignatureToleranceS) * time.Second }
-
 // mistakes collects the mistakes in a configuration.
 type mistakes []error
 
@@ -117,14 +114,11 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		return nil, err
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.BaseURL)
-	paced, err := lru.New[string, time.Time](maxPaced)
-	if err != nil {
-		return nil, err
-	}
+	paced, _ := lru.New[string, time.Time](maxPaced) // it fails for a size below one only
 	c := &Client{
 		api:       &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Retries: opts.Retries},
 		secrets:   slices.Clone(config.SigningSecret),
-		tolerance: config.tolerance(),
+		tolerance: time.Duration(config.SignatureToleranceS) * time.Second,
 		paced:     paced,
 		redacts:   config.Redact,
 		isMute:    config.APIToken == "" && config.OAuthToken == "" && config.OAuthClientID == "",

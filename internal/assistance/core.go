@@ -30,7 +30,9 @@ func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, er
 	if err := errors.Join(proactive.CheckTriggers(triggers...), c.Validate()); err != nil {
 		return nil, err
 	}
-	return &Core{Rules: rulesOf(c), triggers: slices.Clone(triggers), config: c}, nil
+	rules := Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle),
+		KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}
+	return &Core{Rules: rules, triggers: slices.Clone(triggers), config: c}, nil
 }
 
 // Session identifies the session whose actions a trigger sees.
@@ -171,11 +173,6 @@ func (c *Core) complete(r proactive.Result) proactive.Result {
 func (c *Core) Rest() time.Duration {
 	r := c.complete(proactive.Result{})
 	return WindowSpan + r.InteractionTimeout + r.Cooldown
-}
-
-func rulesOf(c proactive.Config) Rules {
-	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle),
-		KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}
 }
 
 func seconds(n *int, byDefault time.Duration) time.Duration {
