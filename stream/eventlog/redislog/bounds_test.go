@@ -243,7 +243,8 @@ func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 	assert.Less(t, time.Since(began), rounds*2*2*time.Second, "the client's own time-out is two seconds a call")
 }
 
-// A waiting reader gets entries that were not announced.
+// A waiting reader gets entries that were not announced, and soon if that is because the
+// subscription was lost.
 func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
@@ -256,6 +257,10 @@ func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // it waits
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
 	r.has(t, 1)
+	log.rest(time.Hour)
+	appendOne(t, mute, eventlogtest.Entry("s", 1))
+	require.NoError(t, server.Client().ClientKillByFilter(t.Context(), "type", "pubsub").Err())
+	r.has(t, 2)
 }
 
 // The entries of all products in the memory of a process are bounded together, also the entries
