@@ -263,6 +263,20 @@ func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	r.has(t, 2)
 }
 
+// A subscription in which nothing is announced goes on for as long as Redis answers, and no longer.
+func TestSubscription_goesOnWhileRedisAnswers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	waittest.Until(t, "it begins", func() bool { return log.following.Load() != nil })
+	began := log.following.Load()
+	time.Sleep(2*pingInterval + time.Second)
+	require.Same(t, began, log.following.Load())
+	server.Pause()
+	defer server.Resume()
+	waittest.Until(t, "it ends", func() bool { return log.following.Load() == nil })
+}
+
 // The entries of all products in the memory of a process are bounded together, also the entries
 // that it read from Redis. Nothing is lost by it.
 func TestTails_areBoundedTogether(t *testing.T) {
