@@ -25,7 +25,6 @@ type Replay struct {
 	window  Window
 	machine Machine
 	asked   time.Time // when to call Core.Ask; zero for never
-	now     time.Time
 	retry   time.Time // no tick before this: the desk did not answer
 }
 
@@ -78,39 +77,31 @@ func (r *Replay) Act(a activity.Action, now time.Time) Decision {
 // Step lets time pass, and then applies an event.
 func (r *Replay) Step(e Event, now time.Time) error {
 	r.Pass(now)
-	r.retry = time.Time{}
 	return r.step(e, now)
 }
 
 // Pass lets time pass: everything that is due by then happens when it is due.
 func (r *Replay) Pass(to time.Time) {
-	if r.now.IsZero() {
-		r.now = to
-	}
 	for {
 		due, tick := r.core.Due(r.machine)
-		due = later(due, later(r.now, r.retry))
+		due = later(due, r.retry)
 		ask := !r.asked.IsZero() && (!tick || !r.asked.After(due))
 		if ask {
-			due = later(r.asked, r.now)
+			due = r.asked
 		}
 		if !ask && !tick || due.After(to) {
 			break
 		}
-		r.now = due
 		if ask {
 			r.ask(due)
 		} else {
 			r.tick(due)
 		}
 	}
-	r.now = later(r.now, to)
 }
 
 func (r *Replay) ask(now time.Time) {
-	due := r.asked
-	r.asked = time.Time{}
-	r.decided(r.core.Ask(&r.window, r.machine, r.session, due, now), now)
+	r.decided(r.core.Ask(&r.window, r.machine, r.session, r.asked, now), now)
 }
 
 func (r *Replay) tick(now time.Time) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,9 +36,11 @@ func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
 		t+377s /c; t+437s → offer user_page_dwell
 		t+438s joins → state reactive; t+439s says "yes, show me" → guide "Yes, show me"; t+440s abandons → state conservative
 		t+1040s /d; t+1041s /e; t+1042s /d → offer canonical_url_ping_pong
-		t+1043s desk fails; t+1060s → state proactive; t+1061s desk works
-		t+1080s → removed, state thinking
+		t+1043s desk fails; t+1060s → state proactive; t+1060.5s desk works
+		t+1061.999s → state proactive; t+1062s → removed, state thinking
 	`, config(), proactive.Dwell{}))
+	require.NoError(t, proactivetest.Check("t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong; "+
+		"t+12s → no offer state, removed", config(), proactive.Dwell{After: 10 * time.Second}))
 }
 
 func TestCheck_namesTheUnexpected(t *testing.T) {
