@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,9 +16,11 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // playedAtRandom plays entries of users who go at random between a few pages. It returns the output
@@ -78,4 +82,20 @@ func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
 			assert.IsNonDecreasing(t, stamps, "in the order of time")
 		})
 	}
+}
+
+// The log has removed its oldest entries.
+func TestPlayback_beginsWithTheOldestEntryThatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
+		p, err := newPlayback("acme", &proactive.Config{}, nil, bufio.NewWriter(io.Discard))
+		require.NoError(t, err)
+		for range 2 {
+			time.Sleep(2 * time.Hour)
+			data := []byte(`{"type":"actions","session_id":"s","actions":[{"session_id":"s"}]}`)
+			require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s", Data: data}}))
+		}
+		require.NoError(t, p.run(t.Context(), log))
+		assert.Equal(t, 1, p.actions)
+	})
 }
