@@ -1,8 +1,8 @@
 package eventlogtest
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -28,11 +28,11 @@ func Entries(sessionID string, n int) []eventlog.Entry {
 	return entries
 }
 
-// Sized returns e with its data padded with white space, which JSON allows, to
-// at least size bytes.
+// Sized returns e with one more field in its data, a JSON object that has others, which
+// brings them to size bytes, or some more if they lack less than the field takes.
 func Sized(e eventlog.Entry, size int) eventlog.Entry {
 	if pad := size - len(e.Data); pad > 0 {
-		e.Data = append(bytes.Clone(e.Data), bytes.Repeat([]byte{' '}, pad)...)
+		e.Data = fmt.Appendf(nil, `%s,"pad":"%s"}`, e.Data[:len(e.Data)-1], strings.Repeat("x", max(0, pad-9)))
 	}
 	return e
 }
