@@ -171,13 +171,15 @@ func (s *service) stored(t testing.TB, key string) conversation {
 	return r.conversation
 }
 
-// put stores a conversation.
-func (s *service) put(t testing.TB, r record) {
+// put stores a conversation, and returns what of it fits.
+func (s *service) put(t testing.TB, key string, c conversation) conversation {
 	t.Helper()
+	r := record{document.Document{Name: linkOf(key).documentName()}, c}
 	put, _, err := s.store.change(&r)
 	require.NoError(t, err)
 	_, err = s.store.docs.Write(t.Context(), "acme", put)
 	require.NoError(t, err)
+	return r.conversation
 }
 
 // errAway is the error of a storage that fails.

@@ -330,12 +330,8 @@ func TestConversation_fitsIntoItsDocument(t *testing.T) {
 		one.History.Keep(maxRecent)
 		conv.Sessions = append(conv.Sessions, one)
 	}
-	change, _, err := s.store.change(&record{doc: document.Document{Name: "name"}, conversation: *conv})
-	require.NoError(t, err)
-	_, err = s.store.docs.Write(t.Context(), "acme", change)
-	require.NoError(t, err)
-	kept, err := decodeConversation(document.Document{Value: change.Value, Version: 1})
-	require.NoError(t, err)
+	s.put(t, "zendesk/7", *conv)
+	kept := s.stored(t, "zendesk/7")
 	require.Len(t, kept.Sessions, MaxSessions)
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
 }
@@ -402,15 +398,10 @@ func TestConversation_forgetsTheOldestMessagesThatMakeItTooLong(t *testing.T) {
 	s := newLinks(t)
 	c := nearlyFull(t, 0, message{ID: "1", Text: strings.Repeat("<", 100)}, message{ID: "2"}, message{ID: "3"})
 	c.Messages[1].Text = "it is longer by this"
-	r := record{doc: document.Document{Name: "name"}, conversation: c}
-	change, _, err := s.store.change(&r)
-	require.NoError(t, err)
-	_, err = s.store.docs.Write(t.Context(), "acme", change)
-	require.NoError(t, err)
-	kept, err := decodeConversation(document.Document{Value: change.Value, Version: 1})
-	require.NoError(t, err)
+	put := s.put(t, "zendesk/7", c)
+	kept := s.stored(t, "zendesk/7")
 	assert.Equal(t, c.Messages[1:], kept.Messages)
-	assert.Equal(t, kept.Messages, r.Messages, "the record is as it is stored")
+	assert.Equal(t, kept.Messages, put.Messages, "the record is as it is stored")
 }
 
 func TestConversation_boundsItsMessagesInTheDocument(t *testing.T) {
@@ -430,7 +421,7 @@ func TestConversation_boundsItsMessagesInTheDocument(t *testing.T) {
 func TestLink_toAConversationWithoutRoomIsRefused(t *testing.T) {
 	s := newLinks(t)
 	s.visitAs(t, "s", "ada", "ada@x.example", time.Now(), "/a")
-	s.put(t, record{document.Document{Name: linkOf("zendesk/7").documentName()}, nearlyFull(t, 10)})
+	s.put(t, "zendesk/7", nearlyFull(t, 10))
 	assert.Equal(t, errTooManySessions.Error(), s.linkAs(t, "7", "s", byStranger))
 	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"})
 	require.NoError(t, err)

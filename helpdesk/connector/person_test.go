@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 )
@@ -32,12 +31,12 @@ func conversationOf(sessions []session, messages ...message) conversation {
 func TestErase_leavesNothingOfThePersonBesideStrangers(t *testing.T) {
 	d := newDoors(t, (&fakeModel{}).answer)
 	eve := session{ID: "s-eve"}
-	d.put(t, record{document.Document{Name: linkOf("chat/c1").documentName()}, conversationOf(
+	d.put(t, "chat/c1", conversationOf(
 		[]session{{ID: "s-ada", ByWebhook: true}, eve},
 		message{ID: "1", Text: "by address", Contact: helpdesk.Contact{Email: "ADA@acme.example"}},
 		message{ID: "2", Text: "by user", Contact: helpdesk.Contact{UserID: "ada"}},
 		message{ID: "3", Text: "of an author that the desk does not name"},
-		message{ID: "4", Text: "somebody else's", Contact: helpdesk.Contact{UserID: "bob"}})})
+		message{ID: "4", Text: "somebody else's", Contact: helpdesk.Contact{UserID: "bob"}}))
 	d.eraseAda(t)
 	c := d.stored(t, "chat/c1")
 	require.Len(t, c.Messages, 1)
@@ -52,7 +51,7 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 		[]session{{ID: "s-ada", ByWebhook: true}, {ID: "s-bob", ByWebhook: true}},
 		message{ID: "1", Contact: helpdesk.Contact{Email: "ada@acme.example"}},
 		message{ID: "2", Contact: helpdesk.Contact{Email: "bob@acme.example"}}, message{ID: "3"})
-	d.put(t, record{document.Document{Name: linkOf("chat/c1").documentName()}, before})
+	d.put(t, "chat/c1", before)
 	d.eraseAda(t)
 	c := d.stored(t, "chat/c1")
 	assert.Equal(t, before.Sessions[1:], c.Sessions)
@@ -62,7 +61,7 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 	assert.Len(t, c.Said, 1)
 
 	before.Contact.UserID = "ada"
-	d.put(t, record{document.Document{Name: linkOf("chat/c2").documentName()}, before})
+	d.put(t, "chat/c2", before)
 	plan, err := d.Erase(t.Context(), "acme", Person{UserIDs: []string{"ada"}, Links: []Link{{"chat", "c2"}}}, false)
 	require.NoError(t, err)
 	require.Len(t, plan.Changes, 1)

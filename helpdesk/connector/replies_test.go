@@ -128,7 +128,7 @@ func TestServeChat_answersMessagesThatAreLongInTheirDocument(t *testing.T) {
 // A desk would repeat a 503 in vain.
 func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
 	d, _ := newChat(t)
-	d.put(t, record{document.Document{Name: linkOf("chat/c1").documentName()}, nearlyFull(t, 10)})
+	d.put(t, "chat/c1", nearlyFull(t, 10))
 	event := userReply("d1", "c1", "Hi")
 	event.Contact, event.ContactID = helpdesk.Contact{}, "to be looked up"
 	code, _ := d.event(t, chatPath, "chat", event)
@@ -244,12 +244,11 @@ func TestReply_comesBetweenRedactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newChat(t)
 		d.chat.takes = func() time.Duration { return time.Second }
-		r := record{doc: document.Document{Name: linkOf("chat/c1").documentName()}}
-		r.Sessions = []session{{ID: "s1", ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}
+		c := conversation{Sessions: []session{{ID: "s1", ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}
 		for i := range 120 {
-			r.Redact = append(r.Redact, fmt.Sprint(i))
+			c.Redact = append(c.Redact, fmt.Sprint(i))
 		}
-		d.put(t, r)
+		d.put(t, "chat/c1", c)
 		f := d.follows(t, nil)
 		time.Sleep(10 * time.Second)
 		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
