@@ -140,6 +140,7 @@ type storedDocument struct {
 	changed bool
 
 	session Session // of a session
+	acted   int64   // time of the session's newest event before, in microseconds since the epoch
 	fact    fact    // a user's email address, or the session where an address was last seen
 }
 
@@ -227,7 +228,6 @@ func (b *Book) Settle(sessionID string, events []activity.Event) (settled []acti
 func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Event,
 	further ...activity.Event) (Session, error) {
 	p, s := b.session(sessionID)
-	acted := s.userBy.At
 	for i := range events {
 		e := &events[i]
 		b.learn(s, e)
@@ -243,9 +243,8 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	}
 	b.change(p)
 	known, err := b.resolved(ctx, *s)
-	isNew := acted == 0 && s.statedEmail != "" // and so are the facts
-	step := b.dir.ttl.Microseconds() / 2
-	if err != nil || p == nil || known.Email == "" || isNew || acted/step == s.userBy.At/step {
+	step := max(b.dir.ttl.Microseconds()/2, 1)
+	if err != nil || p == nil || known.Email == "" || p.acted/step == s.clock.newest()/step {
 		return known, err
 	}
 	return known, b.renew(ctx, sessionID, known)
@@ -259,7 +258,7 @@ func (b *Book) renew(ctx context.Context, sessionID string, s Session) error {
 		return err
 	}
 	for _, key := range keys {
-		if p := b.stored[key]; p.fact.Email == s.Email || p.fact.SessionID == sessionID {
+		if p := b.stored[key]; strings.EqualFold(p.fact.Email, s.Email) || p.fact.SessionID == sessionID {
 			b.change(p)
 		}
 	}

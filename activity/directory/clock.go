@@ -92,6 +92,14 @@ func (c *clock) settle(settled, events []activity.Event, ttl time.Duration) (_ [
 	return settled, expired
 }
 
+// newest returns the time of the newest event, zero before the first.
+func (c *clock) newest() int64 {
+	if len(c.Points) == 0 {
+		return 0
+	}
+	return c.Points[len(c.Points)-1].time()
+}
+
 // arrival returns when the event arrived.
 func arrival(e *activity.Event) time.Time {
 	if e.Received.IsZero() {

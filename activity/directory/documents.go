@@ -40,7 +40,7 @@ func (p *storedDocument) set(doc document.Document) {
 	if p.kind == sessionKind {
 		var d sessionDocument
 		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
-			p.session = d.session()
+			p.session, p.acted = d.session(), d.Clock.newest()
 		}
 	} else {
 		var f fact
