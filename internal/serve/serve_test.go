@@ -127,6 +127,7 @@ func TestServe_cutsOffARequestThatDoesNotEnd(t *testing.T) {
 		listener.accepted <- conn
 		_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		require.NoError(t, err)
+		synctest.Wait() // it is in flight
 		stop()
 		require.NoError(t, <-served)
 		<-left
