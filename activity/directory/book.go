@@ -140,7 +140,7 @@ type storedDocument struct {
 	changed bool
 
 	session Session // of a session
-	acted   int64   // time of the session's newest event before, in microseconds since the epoch
+	acted   int64   // time of its newest event when it was read, in microseconds since the epoch
 	fact    fact    // a user's email address, or the session where an address was last seen
 }
 
@@ -244,10 +244,10 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	b.change(p)
 	known, err := b.resolved(ctx, *s)
 	step := max(b.dir.ttl.Microseconds()/2, 1)
-	if err != nil || p == nil || known.Email == "" || p.acted/step == s.clock.newest()/step {
-		return known, err
+	if err == nil && p != nil && known.Email != "" && p.acted/step != s.clock.newest()/step {
+		err = b.renew(ctx, sessionID, known)
 	}
-	return known, b.renew(ctx, sessionID, known)
+	return known, err
 }
 
 // renew extends the lifetime of the facts that lead from a session's user to the address and from

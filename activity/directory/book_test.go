@@ -224,32 +224,40 @@ func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
 func TestBook_keepsAnAddressWhileItsSessionGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirectory(time.Hour)
-		learn := func(e activity.Event) directory.Session {
+		learn := func(e activity.Event) (email string, changes []string) {
 			e.Time = time.Now()
 			b := d.open(t, e)
 			settled, _ := b.Settle(e.SessionID, []activity.Event{e})
 			known := learn(t, b, settled...)
-			if e.SessionID == "" {
-				assert.Empty(t, changed(t, b), "without a session")
-			}
 			require.NoError(t, d.close(t, b))
-			time.Sleep(20 * time.Minute)
-			return known
+			return known.Email, changed(t, b)
 		}
-		said := activity.Event{SessionID: "s", UserID: "ada", Email: "ada@x.example",
+		said := activity.Event{SessionID: "s", UserID: "ada", Email: "Ada@x.example",
 			Standing: activity.Signed, EmailStanding: activity.Signed}
+		learn(said)
+		said.SessionID, said.Email = "", "ada@x.example"
+		learn(said)
+		learn(activity.Event{SessionID: "v", Email: "vera@x.example"})
 		for range 20 {
-			learn(said)
-			said = activity.Event{SessionID: "s", UserID: "ada"}
+			time.Sleep(20 * time.Minute)
+			learn(activity.Event{SessionID: "s", UserID: "ada"})
+			_, changes := learn(activity.Event{SessionID: "v"})
+			assert.NotContains(t, changes, "user/")
+			_, changes = learn(activity.Event{SessionID: "v"})
+			assert.Equal(t, []string{"session/v"}, changes, "its address was just extended")
+			_, changes = learn(activity.Event{SessionID: "b", UserID: "bob"})
+			assert.Equal(t, []string{"session/b"}, changes, "there is nothing to keep")
 		}
 		assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
-		said.SessionID = "s2"
+		assert.Equal(t, "v", d.sessionOf(t, "vera@x.example"))
 		for range 20 {
-			assert.Equal(t, "ada@x.example", learn(said).Email)
+			email, _ := learn(activity.Event{SessionID: "s2", UserID: "ada"})
+			assert.Equal(t, "ada@x.example", email)
+			time.Sleep(20 * time.Minute)
 		}
 		assert.Empty(t, d.sessionOf(t, "ada@x.example"), "it was not stated in the second session")
-		said.SessionID = ""
-		learn(said)
+		_, changes := learn(activity.Event{UserID: "ada"})
+		assert.Empty(t, changes, "without a session")
 	})
 }
 
