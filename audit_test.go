@@ -31,6 +31,8 @@ func TestAdmin_logsEachChangeWithItsProduct(t *testing.T) {
 	s.register(`{"product_id":"initech"}`)
 	s.register(`{"product_id":"initech","force":true}`)
 	s.do(http.MethodDelete, "/users/acme/ada", "", withAdminKey)
+	s.do(http.MethodDelete, "/users/acme?email=", "", withAdminKey)
+	s.webhook(`{"type":"delete","messageId":"d1","userId":"bob"}`)
 	s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey)
 	s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey)
 	var changes []string
@@ -41,7 +43,8 @@ func TestAdmin_logsEachChangeWithItsProduct(t *testing.T) {
 	}
 	assert.Equal(t, []string{`roduct was registered","product_id":"initech","force":false}`,
 		`roduct was registered","product_id":"initech","force":true}`,
-		`erson's data were erased","product_id":"acme"}`, `roduct was removed","product_id":"initech"}`}, changes)
+		`erson's data were erased","product_id":"acme"}`, `erson's data were erased","product_id":"acme"}`,
+		`roduct was removed","product_id":"initech"}`}, changes)
 }
 
 func TestAudit_logsTheReaderAndNothingOfThePerson(t *testing.T) {

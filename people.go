@@ -43,7 +43,11 @@ func (s *Service) Erase(ctx context.Context, productID string, who Person, redac
 	}
 	ctx, cancel := context.WithTimeout(s.withGeneration(ctx, productID), viewPatience)
 	defer cancel()
-	return s.people.Erase(ctx, productID, who, redact)
+	erased, err := s.people.Erase(ctx, productID, who, redact)
+	if err == nil {
+		s.log.Info("a person's data were erased", "product_id", productID)
+	}
+	return erased, err
 }
 
 // eraseUser erases a user at the request of a source. Notes stay.
@@ -93,7 +97,6 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return queryError(err)
 	}
-	s.log.Info("a person's data were erased", "product_id", r.PathValue("product_id"))
 	httpx.WriteJSON(w, http.StatusOK, erased)
 	return nil
 }
