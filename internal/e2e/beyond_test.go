@@ -195,7 +195,7 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 	v.a.await(userID, 1)
 	v.link()
 	tab.Do("pay", chromedp.Evaluate[chromedp.Void](`posthog.capture('Invoice Sent', {plan: 'pro', card: `+
-		`'unlisted-4111'}); posthog.capture('Not Listed')`),
+		`'unlisted-hush'}); posthog.capture('Not Listed')`),
 		chromedp.Evaluate[chromedp.Void](`for (const _ of [1, 2]) posthog.captureException(Object.assign(new `+
 			`Error('card_declined'), {name: 'PaymentError', stack: 'PaymentError: card_declined\n    at payWithStack `+
 			`(/app.js:1:2)'}))`),
@@ -205,7 +205,7 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 		return strings.Contains(raw, `"dead"`)
 	})
 	// later, as a change of the focus is an answer to a click
-	tab.Do("fill in the card", chromedp.SendKeys(chromedp.ID("card"), "typed-4111"+kb.Tab))
+	tab.Do("fill in the card", chromedp.SendKeys(chromedp.ID("card"), "typed-hush"+kb.Tab))
 	v.console = browsertest.Open(t, browser)
 	v.console.Do("watch the person", chromedp.Navigate(v.b.url), chromedp.WaitVisible(chromedp.ID("la-key")),
 		chromedp.SendKeys(chromedp.ID("la-key"), v.b.key+kb.Enter),
@@ -219,7 +219,7 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 			"clicked Pay on the checkout page, repeatedly", "clicked Pay on the checkout page, and nothing happened"} {
 			waittest.Until(t, name+": "+did, func() bool { return strings.Contains(says(), did) })
 		}
-		for _, secret := range []string{"4111", "Not Listed", "payWithStack"} {
+		for _, secret := range []string{"hush", "Not Listed", "payWithStack"} {
 			assert.NotContains(t, says(), secret, name)
 		}
 	}
