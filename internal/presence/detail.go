@@ -63,8 +63,8 @@ func (d *Detail) Show(product connector.Product, link connector.Link, own []acti
 	}
 }
 
-// Own returns the recent actions without those of other people: of the session's former users and,
-// if somebody vouches for its present user, of everyone else.
+// Own returns the recent actions, except other people's. These are the session's former users and,
+// if somebody vouches for its present user, everyone else.
 func (d *Detail) Own(known *directory.Session) (own []activity.Action) {
 	users := known.Identified() // the present one is the last
 	for i, a := range d.Recent {
