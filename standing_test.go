@@ -144,10 +144,11 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 	}
 	result, err := s.service.Record(t.Context(), "acme", []activity.Event{
 		event("1", "s", "ada"), event("2", "s", "anonymous"), event("", "s", "ada"), event("3", long, "ada"),
-		event("4", "s", long), event("5", "s", "a\xff"), event("6", "s\xff", "ada"), event("7", "", "null")})
+		event("4", "s", long), event("5", "s", "a\xff"), event("6", "s\xff", "ada"), event("7", "", "null"),
+		event("8", "undefined", "")})
 	require.NoError(t, err)
-	assert.Equal(t, activity.Result{Accepted: 2, Ignored: 6}, result)
-	_, err = s.service.Record(t.Context(), "acmee", []activity.Event{event("8", "s", "ada")})
+	assert.Equal(t, activity.Result{Accepted: 2, Ignored: 7}, result)
+	_, err = s.service.Record(t.Context(), "acmee", []activity.Event{event("9", "s", "ada")})
 	assert.ErrorIs(t, err, liveactivity.ErrUnknownProduct)
 	assert.Zero(t, s.did("anonymous"))
 	require.Equal(t, 1, s.did("ada"))

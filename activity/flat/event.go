@@ -101,7 +101,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	}
 	m.Key, m.SeeksSession = e.id, true
 	m.Event = intake.Who(e.id, e.userID, e.anonymousID, e.email)
-	m.SessionID = cmp.Or(intake.UserID(intake.Trimmed(e.sessionID)), m.SessionID)
+	m.SessionID = cmp.Or(intake.UnsharedID(intake.Trimmed(e.sessionID)), m.SessionID)
 	switch typ := d.actions[e.name]; typ {
 	case Identify:
 		m.NameVisitor()

@@ -24,10 +24,11 @@ const (
 func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 	sound = make([]activity.Event, 0, len(events))
 	for _, e := range events {
-		if e.UserID = UserID(e.UserID); e.UserID == "" {
+		if e.UserID = UnsharedID(e.UserID); e.UserID == "" {
 			e.Identified, e.Anonymous = false, ""
 		}
-		e.Email, e.Anonymous, e.Visitor = FirstEmail(e.Email), unlessLong(UserID(e.Anonymous)), unlessLong(UserID(e.Visitor))
+		e.SessionID, e.Email = UnsharedID(e.SessionID), FirstEmail(e.Email)
+		e.Anonymous, e.Visitor = unlessLong(UnsharedID(e.Anonymous)), unlessLong(UnsharedID(e.Visitor))
 		if ReasonToIgnore(&e) != "" || !utf8.ValidString(e.ID+e.SessionID+e.UserID+e.Anonymous) {
 			ignored++
 			continue
@@ -59,7 +60,7 @@ func ReasonToIgnore(e *activity.Event) (reason string) {
 // Who returns an event in the session of a visitor, with the user ID or else the visitor's ID as its
 // user. Either ID may be empty.
 func Who(id, userID, visitor string, emails ...string) activity.Event {
-	userID, visitor = UserID(Trimmed(userID)), UserID(Trimmed(visitor))
+	userID, visitor = UnsharedID(Trimmed(userID)), UnsharedID(Trimmed(visitor))
 	return activity.Event{ID: id, UserID: cmp.Or(userID, visitor), Visitor: visitor, Identified: userID != "",
 		SessionID: visitor, Email: FirstEmail(emails...)}
 }
@@ -127,10 +128,10 @@ func setOf(words ...string) map[string]bool {
 	return m
 }
 
-// UserID returns the ID of a user or a session, or "" if it is blank or is shared by many people,
+// UnsharedID returns the ID of a user or a session, or "" if it is blank or is shared by many people,
 // including the source's own list of shared IDs. The comparison ignores surrounding quotation marks
 // and white space, but the result is unchanged.
-func UserID(id string, shared ...string) string {
+func UnsharedID(id string, shared ...string) string {
 	inner := strings.TrimSpace(id)
 	if n := len(inner); n > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[0] == inner[n-1] {
 		inner = strings.TrimSpace(inner[1 : n-1])

@@ -33,13 +33,13 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	distinctID := cmp.Or(e.distinctID, p.distinctID)
 	out := activity.Event{
 		ID:        cmp.Or(e.uuid, e.digest),
-		SessionID: intake.UserID(intake.Trimmed(cmp.Or(p.sessionID, e.sessionID))),
-		UserID:    intake.UserID(distinctID, cookieless),
+		SessionID: intake.UnsharedID(intake.Trimmed(cmp.Or(p.sessionID, e.sessionID))),
+		UserID:    intake.UnsharedID(distinctID, cookieless),
 		Email:     email(e),
 	}
 	out.Identified = out.UserID != "" && (e.name == eventIdentify || p.isIdentified || p.userID == out.UserID)
 	if e.name == eventIdentify || e.name == eventAlias {
-		if out.Anonymous = intake.UserID(p.anonID, cookieless); intake.IsLongID(out.Anonymous) {
+		if out.Anonymous = intake.UnsharedID(p.anonID, cookieless); intake.IsLongID(out.Anonymous) {
 			out.Anonymous = ""
 		}
 	}

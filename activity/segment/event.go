@@ -158,7 +158,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	case typeIdentify, typeAlias:
 		m.NameVisitor()
 	case typeDelete:
-		m.UserID, m.Erases = intake.UserID(intake.Trimmed(e.userID)), true
+		m.UserID, m.Erases = intake.UnsharedID(intake.Trimmed(e.userID)), true
 		if m.UserID == "" || intake.IsLongID(m.UserID) {
 			m.Reason = intake.ReasonMalformed
 		}
@@ -181,14 +181,15 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 // device alone. Session numbers by themselves are not unique.
 func (e *event) who() activity.Event {
 	visitor := e.anonymousID
-	if e.typ == typeAlias && intake.UserID(intake.Trimmed(visitor)) == "" { // from a server: it is the previous ID
+	if e.typ == typeAlias && intake.UnsharedID(intake.Trimmed(visitor)) == "" { // from a server: it is the previous ID
 		visitor = e.previousID
 	}
 	out := intake.Who(e.id, e.userID, visitor, e.email, e.context.email)
 	if number := intake.Trimmed(e.context.sessionID); out.Visitor != "" && number != "" {
 		out.SessionID += ":" + number
 	}
-	out.SessionID = cmp.Or(intake.UserID(intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID))), out.SessionID)
+	own := intake.UnsharedID(intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID)))
+	out.SessionID = cmp.Or(own, out.SessionID)
 	return out
 }
 
