@@ -244,9 +244,15 @@ func (w *want) add(f found, marked bool) {
 
 // earlierID returns the earlier of two IDs, and laterID the later.
 func earlierID(a, b eventlog.ID) eventlog.ID {
-	return slices.MinFunc([]eventlog.ID{a, b}, eventlog.ID.Compare)
+	if b.Compare(a) < 0 {
+		return b
+	}
+	return a
 }
 
 func laterID(a, b eventlog.ID) eventlog.ID {
-	return slices.MaxFunc([]eventlog.ID{a, b}, eventlog.ID.Compare)
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
 }
