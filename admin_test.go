@@ -256,3 +256,17 @@ func TestAdmin_isNotThereWithoutAKey(t *testing.T) {
 		}
 	}
 }
+
+func TestMetrics_goWithTheirProduct(t *testing.T) {
+	s := start(t)
+	p := s.register(`{"product_id":"initech"}`)
+	require.Equal(t, http.StatusOK, s.post(p, pageview("u1", "s1", "https://app.example.com/a")).status)
+	named := func() int {
+		return strings.Count(s.do(http.MethodGet, "/metrics", "").body, `product_id="initech"`)
+	}
+	require.Greater(t, named(), 4)
+	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	waittest.Until(t, "its series are gone", func() bool { return named() == 0 })
+	s.register(`{"product_id":"initech"}`)
+	assert.Positive(t, named(), "the sizes of its new log")
+}

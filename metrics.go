@@ -6,28 +6,27 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // logCollector exports the sizes of logs. Services that share a registry share a collector, which sums
-// their logs. mu guards logs, from which none is removed.
+// their logs. mu guards services, from which none is removed.
 type logCollector struct {
-	mu   sync.Mutex
-	logs []eventlog.Log
+	mu       sync.Mutex
+	services []*Service
 }
 
-func (c *logCollector) add(log eventlog.Log) {
+func (c *logCollector) add(s *Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.logs = append(c.logs, log)
+	c.services = append(c.services, s)
 }
 
 // list returns a copy, so that no log is called with the lock held.
-func (c *logCollector) list() []eventlog.Log {
+func (c *logCollector) list() []*Service {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.logs)
+	return slices.Clone(c.services)
 }
 
 var (
@@ -48,19 +47,21 @@ func (c *logCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements [prometheus.Collector]. It calls Stats of each log, which may take a second. A
-// product whose stats cannot be read is missing. The service's own product is left out.
+// product whose stats cannot be read is missing, and so is one that is not served.
 func (c *logCollector) Collect(ch chan<- prometheus.Metric) {
 	sums, users := map[string]eventlog.Stats{}, 0
-	for _, log := range c.list() {
-		for productID, stats := range log.Stats() {
-			sum := sums[productID]
+	for _, s := range c.list() {
+		for productID, stats := range s.engine.Stats() {
 			users += stats.Users
+			if _, served := s.products.Version(productID); !served {
+				continue
+			}
+			sum := sums[productID]
 			sums[productID] = eventlog.Stats{Entries: sum.Entries + stats.Entries, Bytes: sum.Bytes + stats.Bytes,
 				Dropped: sum.Dropped + stats.Dropped}
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(logUsers, prometheus.GaugeValue, float64(users))
-	delete(sums, registry.OwnProduct)
 	for productID, stats := range sums {
 		ch <- prometheus.MustNewConstMetric(logEntries, prometheus.GaugeValue, float64(stats.Entries), productID)
 		ch <- prometheus.MustNewConstMetric(logBytes, prometheus.GaugeValue, float64(stats.Bytes), productID)

@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
@@ -26,7 +27,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	if reg == nil {
 		reg = ownRegistry
 	}
-	p, err := s.parts(o, reg)
+	s.series = &metrics.Registry{Registerer: reg}
+	p, err := s.parts(o, s.series)
 	if err != nil {
 		return nil, err
 	}

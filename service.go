@@ -66,6 +66,7 @@ type Service struct {
 	mux       *httpx.Mux
 	handler   http.Handler        // the mux, observed
 	metrics   prometheus.Gatherer // nil if the options have one
+	series    *metrics.Registry   // of all parts
 
 	ran      atomic.Bool
 	began    time.Time // of Run
@@ -143,7 +144,7 @@ func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) {
 // all parts; after an error none of the parts may be used.
 func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
-	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
+	metrics.Register(&wrong, reg, &logCollector{}).add(s)
 	store := tracing.Store(s.engine.Activity(), o.Tracer)
 	s.lookup, err = recent.NewLookup(store, o.MaxEvents)
 	wrong.Add(err)

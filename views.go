@@ -87,7 +87,8 @@ type productViews struct {
 }
 
 // startViews runs the views of a registration, as part of running, once those of the previous one, nil for
-// none, have ended. Their writes are bound to the registration.
+// none, have ended. Their writes are bound to the registration. A removed product's metrics go with its
+// views.
 func (s *Service) startViews(
 	ctx context.Context, running *sync.WaitGroup, id string, version document.Version, before *productViews,
 ) *productViews {
@@ -104,6 +105,9 @@ func (s *Service) startViews(
 			views.Go(func() { s.runView(ctx, id, view) })
 		}
 		views.Wait()
+		if _, served := s.products.Version(id); !served {
+			s.series.Forget(id)
+		}
 	})
 	return v
 }

@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,4 +34,42 @@ func Register[C prometheus.Collector](wrong *options.Mistakes, reg prometheus.Re
 		wrong.Require(false, "Metrics", "cannot be registered on: "+err.Error())
 	}
 	return c
+}
+
+// Registry registers collectors with another registerer, and can remove a product's series
+// from all of them. Its methods are safe for concurrent use.
+type Registry struct {
+	prometheus.Registerer
+
+	mu      sync.Mutex
+	vectors []vector
+}
+
+// vector is a collector with a series for each combination of labels.
+type vector interface {
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+// Register implements [prometheus.Registerer].
+func (r *Registry) Register(c prometheus.Collector) error {
+	err := r.Registerer.Register(c)
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		c = registered.ExistingCollector
+	}
+	if v, ok := c.(vector); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.vectors = append(r.vectors, v)
+	}
+	return err
+}
+
+// Forget removes the series with that product_id. If the product is counted again, its series
+// begin at zero.
+func (r *Registry) Forget(productID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.vectors {
+		v.DeletePartialMatch(prometheus.Labels{"product_id": productID})
+	}
 }

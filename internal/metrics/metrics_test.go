@@ -63,3 +63,21 @@ func TestRegister_reportsAnotherCollectorOfTheName(t *testing.T) {
 	metrics.Register(&wrong, reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "x_total", Help: "X."}))
 	require.Error(t, wrong.Err())
 }
+
+func TestRegistry_forgetsAProduct(t *testing.T) {
+	var wrong options.Mistakes
+	inner := prometheus.NewRegistry()
+	vec := func() *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x_total", Help: "X."}, []string{"product_id", "result"})
+	}
+	metrics.Register(&wrong, inner, vec()) // by another service
+	reg := &metrics.Registry{Registerer: inner}
+	shared := metrics.Register(&wrong, reg, vec())
+	for _, product := range []string{"acme", "globex"} {
+		shared.WithLabelValues(product, "a").Inc()
+		shared.WithLabelValues(product, "b").Inc()
+	}
+	reg.Forget("acme")
+	assert.Equal(t, map[string]float64{"globex": 2}, metricstest.By(t, inner, "x_total", "product_id"))
+	require.NoError(t, wrong.Err())
+}
