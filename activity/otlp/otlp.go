@@ -33,6 +33,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 
 // isOn reports whether the environment switches the export of a signal on.
 func isOn(signal string) (bool, error) {
-	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")
+	where, endpoint := setting(signal, "ENDPOINT")
 	exporter := os.Getenv("OTEL_" + signal + "_EXPORTER")
 	switch {
 	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter+endpoint == "":
@@ -116,16 +117,26 @@ func isOn(signal string) (bool, error) {
 	case exporter != "" && exporter != "otlp":
 		return false, fmt.Errorf("OTEL_%s_EXPORTER: must be otlp or none", signal)
 	}
-	variable := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"
-	protocol := os.Getenv(variable)
-	if protocol == "" {
-		variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
-		protocol = os.Getenv(variable)
-	}
-	if protocol != "" && protocol != "http/protobuf" {
+	if variable, protocol := setting(signal, "PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
 		return false, fmt.Errorf("%s: must be http/protobuf", variable)
 	}
+	// The SDK would export to this machine instead.
+	if u, err := url.Parse(endpoint); endpoint != "" &&
+		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "") {
+		return false, fmt.Errorf("%s: must be a URL such as http://127.0.0.1:4318", where)
+	}
 	return true, nil
+}
+
+// setting returns a signal's setting of the export, and the variable that has it: the
+// signal's own or else the one for all signals.
+func setting(signal, what string) (variable, value string) {
+	variable = "OTEL_EXPORTER_OTLP_" + signal + "_" + what
+	if value = os.Getenv(variable); value == "" {
+		variable = "OTEL_EXPORTER_OTLP_" + what
+		value = os.Getenv(variable)
+	}
+	return variable, strings.TrimSpace(value)
 }
 
 // samplerOf returns the sampler of OTEL_TRACES_SAMPLER. Only its trace's ID decides about a

@@ -108,6 +108,8 @@ func TestOpen_followsTheEnvironment(t *testing.T) {
 		"another protocol": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
 			"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"},
 			says: []string{"OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"}},
+		"another address": {env: map[string]string{endpoint: "foo", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "collector:4318"},
+			says: []string{endpoint + ": must be a URL", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: must be a URL"}},
 		"another sampler": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "xray"},
 			says: []string{"OTEL_TRACES_SAMPLER: must be"}},
 		"no ratio": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "traceidratio",
