@@ -84,6 +84,9 @@ func TestFlags_aStreamNeedsAToken(t *testing.T) {
 	words := proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--stream-url=http://127.0.0.1:1/stream/acme"))
 	assert.Contains(t, words, "--token: is missing")
 	assert.Equal(t, 1, strings.Count(words, "token"), "%s", words)
+	words = proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--stream-url=live.example.com"))
+	assert.Contains(t, words, "--token: is missing")
+	assert.Contains(t, words, "URL must be like", "all mistakes at once")
 }
 
 // Every variable has the effect of its flag.

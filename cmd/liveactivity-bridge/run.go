@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +66,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	reg := serve.NewRegistry()
 	var beside []func(context.Context) error
 	ready := func(*http.Request) error { return nil }
-	if f.StreamURL != "" && f.Token != "" { // otherwise the missing token is already reported
-		consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: b.Add, Erase: b.Erase},
+	if f.StreamURL != "" {
+		token := cmp.Or(f.Token, "missing") // which is already reported
+		consumer, err := stream.NewConsumer(f.StreamURL, token, stream.Handlers{Actions: b.Add, Erase: b.Erase},
 			&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 		wrong.Check("--stream-url, --token", err)
 		if err == nil {

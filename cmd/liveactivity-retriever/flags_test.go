@@ -116,6 +116,12 @@ func TestFlags_thatAreRequiredAreAskedFor(t *testing.T) {
 	assert.Contains(t, words, "--token: is missing")
 	words = proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--stream-url=http://127.0.0.1:1/stream/acme"))
 	assert.Equal(t, 1, strings.Count(words, "token"), "%s", words)
+	words = proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--stream-url=live.example.com"))
+	assert.Contains(t, words, "--token: is missing")
+	assert.Contains(t, words, "URL must be like", "all mistakes at once")
+	words = proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort, "--token="+token+" "+token))
+	assert.Contains(t, words, "--stream-url: is missing")
+	assert.Contains(t, words, "token must be printable", "all mistakes at once")
 }
 
 func TestFlags_areAllNamedAtOnce(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	wrong.Add(err)
 	reg := serve.NewRegistry()
 	service, err := assemble(f, s, log, reg)
-	if f.StreamURL != "" && f.Token != "" { // otherwise it is already reported
-		wrong.Check("--stream-url, --token", err)
-	}
+	wrong.Check("--stream-url, --token", err)
 	if err := wrong.Err(); err != nil {
 		return err
 	}
@@ -147,7 +146,8 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return all, err
 	}
-	consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
+	url, token := cmp.Or(f.StreamURL, "http://missing"), cmp.Or(f.Token, "missing") // which is already reported
+	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
 		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 	if err != nil {
 		return all, err
