@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +28,13 @@ import (
 type Observer struct {
 	log       *slog.Logger
 	durations *prometheus.HistogramVec
+
+	warnings outage.Pace
+	unlogged atomic.Int64 // answers of 503 since the last warning
 }
+
+// warnEvery is the least time between two warnings: full storage refuses every request.
+const warnEvery = time.Second
 
 // New returns an observer that logs to log, or slog.Default() for nil, and
 // registers the metric liveactivity_http_request_duration_seconds; reg may be
@@ -55,7 +62,8 @@ const maxRequestID = 128
 // panic with [http.ErrAbortHandler] is passed on after the request was observed.
 //
 // A line's level depends on the answer: debug below 400, info below 500, warn for 503 and
-// error for the rest, but debug for an error that is marked as an outage.
+// error for the rest, but debug for an error that is marked as an outage. There is at most one
+// warning a second; the next one counts the answers of 503 in between.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -127,6 +135,14 @@ func (o *Observer) done(r *http.Request, route string, w *statusWriter, took tim
 			level = outage.Level(w.err.Cause, level)
 			attrs = append(attrs, slog.Any("err", w.err.Cause))
 		}
+	}
+	switch {
+	case level != slog.LevelWarn:
+	case o.warnings.Due(warnEvery):
+		attrs = append(attrs, slog.Int64("unlogged", o.unlogged.Swap(0)))
+	default:
+		o.unlogged.Add(1)
+		level = slog.LevelDebug
 	}
 	o.log.LogAttrs(r.Context(), level, "request", attrs...)
 }

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -201,6 +203,23 @@ func TestWrap_logsTheCauseHiddenFromTheClient(t *testing.T) {
 	require.Len(t, lines, 1)
 	assert.Equal(t, "redis: connection refused", lines[0]["err"])
 	assert.Equal(t, "The service cannot take this request just now; please repeat it.", lines[0]["detail"])
+}
+
+// Full storage refuses every request, and its log may be on the same disk.
+func TestWrap_warnsOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := observing(slog.LevelInfo, fail(httpx.Unavailable(errors.New("full"))))
+		for range 3 {
+			for range 10 {
+				o.serve(get("/"))
+			}
+			time.Sleep(time.Second)
+		}
+		lines := o.lines(t)
+		require.Len(t, lines, 3)
+		assert.EqualValues(t, 0, lines[0]["unlogged"])
+		assert.EqualValues(t, 9, lines[2]["unlogged"], "every answer counts")
+	})
 }
 
 func TestWrap_logsNothingBelowItsLevel(t *testing.T) {

@@ -1,11 +1,13 @@
-// Package outage marks the errors of unreachable storage. The storage logs an outage
-// itself, at its own pace: an outage makes one log line, rather than one for every
-// caller.
+// Package outage keeps an outage from filling the log. It marks the errors of unreachable
+// storage, because the storage logs an outage itself: one line, rather than one for every
+// caller. It also limits the lines of other failures that every caller meets.
 package outage
 
 import (
 	"errors"
 	"log/slog"
+	"sync"
+	"time"
 )
 
 // mark unwraps to a list, so a library that replaces an error with its cause keeps the
@@ -24,4 +26,23 @@ func Level(err error, usual slog.Level) slog.Level {
 		return slog.LevelDebug
 	}
 	return usual
+}
+
+// Pace limits how often something is logged, whatever happens to the clock of the machine.
+// The zero value is ready; it is safe for concurrent use.
+type Pace struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// Due reports whether the last time that it returned true is at least this long ago.
+func (p *Pace) Due(least time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.last) < least {
+		return false
+	}
+	p.last = now
+	return true
 }

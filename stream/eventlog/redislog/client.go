@@ -213,9 +213,7 @@ func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	if err == nil {
 		return conn, nil
 	}
-	last, now := l.complained.Load(), time.Now().UnixNano()
-	due := now-last >= int64(complainEvery) && !errors.Is(ctx.Err(), context.Canceled)
-	if due && l.complained.CompareAndSwap(last, now) {
+	if !errors.Is(ctx.Err(), context.Canceled) && l.complaints.Due(complainEvery) {
 		l.opts.Logger.Warn("cannot connect to Redis", "addr", addr, "err", err)
 	}
 	unconnected, _ := net.Pipe() // a pipe has deadlines

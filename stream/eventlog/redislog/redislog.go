@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -71,7 +72,7 @@ type Log struct {
 	following atomic.Pointer[time.Time] // when the subscription to other servers began; nil without one
 	closed    atomic.Bool               // commits that begin now do not append
 
-	complained atomic.Int64 // when a failure to connect was last logged, in Unix nanoseconds
+	complaints outage.Pace // of failures to connect
 
 	shares *fair.Shares[*product] // of the bytes of all tails
 
