@@ -112,7 +112,9 @@ func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 		_ = client.Close()
 		return nil, err
 	}
-	if !l.client.CompareAndSwap(nil, client) { // another call was faster
+	if l.client.CompareAndSwap(nil, client) {
+		l.warnOfEviction(ctx, client)
+	} else { // another call was faster
 		_ = client.Close()
 	}
 	return l.client.Load(), nil

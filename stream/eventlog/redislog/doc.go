@@ -41,7 +41,7 @@
 // may lose the last second or two, because Redis answers before a slow disk has
 // written; without an append-only file it loses everything since the last snapshot.
 // Redis must not evict keys (maxmemory-policy noeviction): a product whose keys are
-// gone starts over.
+// gone starts over. Another policy is logged as a warning.
 //
 // If a kill cuts a commit short in the file of Redis, a second kill may make Redis
 // execute the beginning of that commit. Such a commit is rolled back, so it has no

@@ -351,6 +351,24 @@ func TestRefusal_isAnError(t *testing.T) {
 	appendOne(t, log, entry("s", "eve"))
 }
 
+// A Redis that evicts keys refuses nothing, so nothing else would tell.
+func TestEviction_isWarnedOf(t *testing.T) {
+	server := redistest.Start(t)
+	for _, c := range []struct{ memory, policy, warns string }{
+		{"100mb", "noeviction", ""}, {"0", "allkeys-lru", ""}, {"100mb", "volatile-lru", "maxmemory_policy=volatile-lru"},
+	} {
+		require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory", c.memory).Err())
+		require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", c.policy).Err())
+		var logged logtest.Buffer
+		log := opened(t, server.URL(), &Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		for range 2 {
+			require.NoError(t, log.Ping(t.Context()))
+		}
+		require.Equal(t, min(len(c.warns), 1), strings.Count(logged.String(), "\n"), "%s", &logged)
+		require.Contains(t, logged.String(), c.warns)
+	}
+}
+
 // A product at rest makes no request, though readers follow it, here and on another server.
 func TestRest_isFree(t *testing.T) {
 	t.Parallel()

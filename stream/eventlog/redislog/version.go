@@ -80,3 +80,16 @@ func (l *Log) checkFormat(ctx context.Context, client redis.Cmdable) error {
 	}
 	return nil
 }
+
+// evicting finds the policy of a Redis that evicts keys, in a reply to INFO.
+var evicting = regexp.MustCompile(`(?s)\bmaxmemory:[1-9].*\bmaxmemory_policy:((?:allkeys|volatile)-\w+)`)
+
+// warnOfEviction logs a warning if Redis removes keys when its memory is full, which no call
+// would notice. It believes the node that it asks, and a Redis that does not tell.
+func (l *Log) warnOfEviction(ctx context.Context, client redis.Cmdable) {
+	info, _ := client.Info(ctx, "memory").Result()
+	if match := evicting.FindStringSubmatch(info); match != nil {
+		l.opts.Logger.Warn("Redis removes data when its memory is full; set its maxmemory-policy to noeviction",
+			"maxmemory_policy", match[1])
+	}
+}
