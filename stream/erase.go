@@ -13,10 +13,23 @@ import (
 // An erasure covers several sessions and must follow the earlier entries of each. It is
 // therefore split into one delivery per session, in the session's own order, and one for
 // the user's actions outside any session. They share the entry, which is finished when
-// all of them are.
+// all of them are. The live reader's parts never fall behind: redelivered later, they would
+// also erase the entries handled since.
+
+// keyOf returns an entry's key in the ledger: its session or, for an erasure, a key of its
+// own, which is never behind when the erasure arrives.
+func keyOf(m Message) string {
+	if m.Type == feed.Erase {
+		return m.Type + " " + m.ID
+	}
+	return m.SessionID
+}
 
 // parts counts an erasure's unfinished deliveries.
 type parts struct{ left atomic.Int64 }
+
+// isPart reports whether the delivery is a part of an erasure.
+func (d *Delivery) isPart() bool { return d.parts != nil }
 
 // finish records that a part was acknowledged or, unless done, that it failed. It reports
 // whether to finish the entry now: after its last part, or when a part has failed. A nil p

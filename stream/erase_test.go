@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,6 +76,52 @@ func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
 	assert.Equal(t, []string{"s1 Click a", "erase ada s1 0", "s1 Click b"}, first)
 	assert.Subset(t, did.all(), []string{"erase ada s2 1", "erase ada  1"})
 	assert.Equal(t, 1, raw)
+}
+
+// An outage of the store while an erasure arrives does not move the erasure behind the session's later
+// entries, of which it would erase more than it should.
+func TestErasure_staysBeforeTheLaterEntriesOfASession(t *testing.T) {
+	for _, name := range []string{"consumer", "writer"} {
+		inBubble(t, name, func(t *testing.T) {
+			s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true}))
+			defer s.Close()
+			var did notes
+			var away atomic.Bool
+			unlessAway := func(note func()) error {
+				if away.Load() {
+					return errors.New("away")
+				}
+				note()
+				return nil
+			}
+			handlers := stream.Handlers{
+				Actions: func(_ context.Context, b activity.Batch) error {
+					return unlessAway(func() { did.add("%s %s", b.SessionID, strings.Join(activitytest.Titles(b), " ")) })
+				},
+				Erase: func(_ context.Context, e stream.Erasure) error { return unlessAway(func() { did.erasure(e) }) },
+			}
+			if name == "writer" {
+				w := musttest.New(stream.NewWriter(handlers.Actions, &stream.WriterOptions{Erase: handlers.Erase}))
+				waittest.Run(t, w.Run)
+				handlers = stream.Handlers{Deliver: w.Deliver}
+			}
+			startConsumer(t, s.URL(), handlers, stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0)})
+			s.Send(clicksOf("s1", "ada", "a"))
+			time.Sleep(time.Minute)
+			away.Store(true)
+			s.Send(clicksOf("", "bob", "b"))
+			time.Sleep(10 * time.Minute) // entries without a session are behind
+			s.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"}})
+			time.Sleep(10 * time.Minute)
+			s.Send(clicksOf("s1", "eve", "c"))
+			time.Sleep(time.Second)
+			away.Store(false)
+			time.Sleep(time.Hour)
+			in1 := slices.DeleteFunc(did.all(), func(line string) bool { return !strings.Contains(line, "s1") })
+			assert.Equal(t, []string{"s1 Click a", "erase ada s1 0", "s1 Click c"}, in1)
+			assert.Len(t, did.all(), 6, "each once")
+		})
+	}
 }
 
 // Actions that wait to be written when their user is erased are never written.

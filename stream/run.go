@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +62,8 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	}
 	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
-		GiveUpAfter: c.opts.ParkAfter, CanGiveUp: func([]*Delivery) bool { return r.ledger.CanFall() }, Failed: r.failed,
+		GiveUpAfter: c.opts.ParkAfter, Failed: r.failed,
+		CanGiveUp: func(ds []*Delivery) bool { return r.ledger.CanFall() && !slices.ContainsFunc(ds, (*Delivery).isPart) },
 	})
 	r.saves = groupcommit.New(maxSavers, func([]struct{}) { r.saveNow(context.WithoutCancel(ctx)) })
 	c.latest = r
@@ -123,7 +125,7 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 
 // receive delivers an entry, unless its session is behind: then a pass delivers it.
 func (r *run) receive(ctx context.Context, m Message) error {
-	entry := r.ledger.Receive(m.ID, m.SessionID)
+	entry := r.ledger.Receive(m.ID, keyOf(m))
 	if entry == nil {
 		r.passOver(m)
 		return nil
@@ -251,7 +253,7 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	_, since := r.ledger.Position()
 	err = r.consumer.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
 		if e.Kind == feed.Entry {
-			if entry := r.ledger.Catch(e.ID, e.SessionID); entry == nil {
+			if entry := r.ledger.Catch(e.ID, keyOf(e.Message)); entry == nil {
 				r.passOver(e.Message)
 			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry,
 				again: true}); err != nil {

@@ -152,7 +152,10 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	w.links = newLinks(maxBytes)
 	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
 		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
-		GiveUpAfter: parkAfter, CanGiveUp: canGiveUp, Failed: w.failed,
+		GiveUpAfter: parkAfter, Failed: w.failed,
+		CanGiveUp: func(pieces []piece) bool {
+			return canGiveUp(pieces) && !slices.ContainsFunc(deliveriesOf(pieces), (*Delivery).isPart)
+		},
 	})
 	return w, nil
 }
