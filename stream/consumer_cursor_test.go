@@ -272,12 +272,13 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 			}
 			var away atomic.Bool
 			away.Store(true)
-			var n, others notes
+			var n, others, failures notes
 			handlers := stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
 				switch {
 				case m.SessionID != "away":
 					others.add("%s", m.SessionID)
 				case away.Load():
+					failures.add("%s", m.ID)
 					return errors.New("away")
 				default:
 					n.add("%s", m.Data)
@@ -298,6 +299,7 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 			assert.Less(t, len(cursor.saved()), 100)
 			assert.Zero(t, c.counted(t, "pending"), "nothing of it is kept")
 			assert.Positive(t, c.counted(t, "parked_total"))
+			assert.InDelta(t, len(failures.all()), c.counted(t, "handler_failures_total"), 0)
 			if restart {
 				c.stop(t)
 				startConsumer(t, fakeURL, handlers, opts)

@@ -302,6 +302,7 @@ func (r *run) handle(ctx context.Context, _ string, one []*Delivery) error {
 	}
 	err := r.call(ctx, d)
 	if giveBack(ctx, err, d) {
+		r.consumer.stats.add(func(s *ConsumerStats) { s.HandlerFailures++ })
 		return nil
 	}
 	return err

@@ -403,6 +403,7 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 		err = w.writeOne(ctx, key, activity.Merge(batches...))
 	}
 	if err != nil && canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
+		w.stats.add(func(s *WriterStats) { s.Failures++ })
 		return nil
 	}
 	return err

@@ -26,6 +26,7 @@ type pipeline struct {
 	*running
 	writer  *stream.Writer
 	written notes
+	failed  atomic.Uint64 // writes
 	fail    atomic.Pointer[func(b activity.Batch) error]
 	end     func()
 }
@@ -36,6 +37,7 @@ func startPipeline(t *testing.T, s *fakeServer, cursor stream.CursorStore, opts 
 	p.writer, err = stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 		if fail := p.fail.Load(); fail != nil {
 			if err := (*fail)(b); err != nil {
+				p.failed.Add(1)
 				return err
 			}
 		}
@@ -182,6 +184,7 @@ func TestWriter_givesBackFailedEntriesAndWritesThemLater(t *testing.T) {
 		assert.Len(t, p.written.all(), 600, "the others are not held up")
 		assert.Zero(t, p.counted(t, "pending"))
 		assert.Less(t, len(cursor.saved()), 100)
+		assert.Equal(t, p.failed.Load(), p.writer.Stats().Failures)
 		p.end()
 
 		p = startPipeline(t, resuming(data...), cursor, stream.WriterOptions{})
