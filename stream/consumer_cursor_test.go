@@ -298,6 +298,7 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 			assert.Empty(t, n.all())
 			assert.Less(t, len(cursor.saved()), 100)
 			assert.Zero(t, c.counted(t, "pending"), "nothing of it is kept")
+			assert.InDelta(t, 1, c.counted(t, "behind"), 0)
 			assert.Positive(t, c.counted(t, "parked_total"))
 			assert.InDelta(t, len(failures.all()), c.counted(t, "handler_failures_total"), 0)
 			if restart {
@@ -313,6 +314,7 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 			}
 			assert.Equal(t, want, n.all())
 			assert.Len(t, others.all(), entries*9/10, "each once")
+			assert.Zero(t, c.counted(t, "behind"))
 		})
 	}
 }

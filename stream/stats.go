@@ -25,7 +25,8 @@ type ConsumerStats struct {
 	SkippedRefused     uint64 // by an error marked by Permanent
 	SkippedHeldTooLong uint64 // sessions released to make room for others, see Delivery.Hold
 
-	Pending int64 // entries received and not yet acknowledged
+	Pending int64 // entries in flight: received, not yet acknowledged, and of no session that is behind
+	Behind  int64 // sessions that are behind or held: their entries wait in the log
 }
 
 // WriterStats counts the work of a [Writer] since it was created.
@@ -65,7 +66,7 @@ func (c *counts[S]) now() S {
 func (c *Consumer) Stats() ConsumerStats {
 	s := c.stats.now()
 	if r := c.running.Load(); r != nil {
-		s.Pending = r.ledger.InFlight()
+		s.Pending, s.Behind = r.ledger.InFlight(), r.ledger.Behind()
 	}
 	return s
 }

@@ -413,6 +413,13 @@ func (l *Ledger) FinishedTo(id string) bool {
 	return true
 }
 
+// Behind returns how many keys are behind or held.
+func (l *Ledger) Behind() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(l.behind)
+}
+
 // InFlight returns how many entries are in flight: neither finished nor dropped.
 func (l *Ledger) InFlight() (n int64) {
 	l.mu.Lock()

@@ -44,8 +44,10 @@ func Consumer(c *stream.Consumer) prometheus.Collector {
 		counters(prefix+"skipped_total",
 			"Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.",
 			"reason", []string{"malformed", "too_large", "refused", "held_too_long"}, skipped),
-		gauge(prefix+"pending", "Entries received and not acknowledged.",
+		gauge(prefix+"pending", "Entries in flight.",
 			func(s stream.ConsumerStats) int64 { return s.Pending }),
+		gauge(prefix+"behind", "Sessions that are behind or held: their entries wait in the log.",
+			func(s stream.ConsumerStats) int64 { return s.Behind }),
 	}}
 }
 

@@ -89,7 +89,7 @@ liveactivity_consumer_acknowledged_total{type="other"} 1
 liveactivity_consumer_acknowledged_total{type="summary"} 1
 `)
 	assert.Contains(t, text, `
-# HELP liveactivity_consumer_pending Entries received and not acknowledged.
+# HELP liveactivity_consumer_pending Entries in flight.
 # TYPE liveactivity_consumer_pending gauge
 liveactivity_consumer_pending 1
 # HELP liveactivity_consumer_skipped_total `+
@@ -115,7 +115,8 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	assert.Equal(t, []string{"liveactivity_consumer_acknowledged_total", "liveactivity_consumer_connects_total",
+	assert.Equal(t, []string{"liveactivity_consumer_acknowledged_total", "liveactivity_consumer_behind",
+		"liveactivity_consumer_connects_total",
 		"liveactivity_consumer_gaps_total",
 		"liveactivity_consumer_handler_failures_total", "liveactivity_consumer_interruptions_total",
 		"liveactivity_consumer_parked_total",
