@@ -58,7 +58,7 @@ type Decision struct {
 // It modifies only the window.
 func (c *Core) Act(w *Window, m Machine, s Session, a activity.Action, now time.Time) Decision {
 	w.Add(a, now)
-	return c.decide(w, m, s, question{now: now, of: a.Start(), actions: a.Index + 1})
+	return c.decide(w, m, s, question{now: now, of: a.Start()})
 }
 
 // Ask decides after a session has done nothing until due, which is the Again of
@@ -69,10 +69,9 @@ func (c *Core) Ask(w *Window, m Machine, s Session, due, now time.Time) Decision
 
 // question is a request for a decision.
 type question struct {
-	now     time.Time
-	of      time.Time // the moment to which an offer would respond
-	actions int       // the session's count; 0 if unknown
-	timed   bool      // only for Timed triggers
+	now   time.Time
+	of    time.Time // the moment to which an offer would respond
+	timed bool      // only for Timed triggers
 }
 
 // decide asks the triggers in their order, until one matches that does not cool down. No trigger
@@ -114,7 +113,7 @@ func contextOf(w *Window, s Session, q question) proactive.TriggerContext {
 	n := len(w.Actions)
 	tc := proactive.TriggerContext{CanonicalURLs: make([]string, n), Actions: w.Actions[:n:n], Now: now.UTC(),
 		ProductID: s.ProductID, SessionID: s.SessionID, ConversationID: s.ConversationID,
-		ActionCount: max(q.actions, n)}
+		ActionCount: max(w.count, n)}
 	for i, a := range w.Actions {
 		tc.CanonicalURLs[i] = a.CanonicalURL
 	}

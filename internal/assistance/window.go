@@ -21,6 +21,7 @@ const (
 // not safe for concurrent use.
 type Window struct {
 	Actions []proactive.Action // oldest first
+	count   int                // actions since the session began
 }
 
 // Bytes returns the memory that the actions take. A text that several of them share is counted
@@ -59,6 +60,7 @@ func (w *Window) newest() time.Time {
 // Add inserts an action by its time. It drops an action that is too old.
 func (w *Window) Add(a activity.Action, now time.Time) {
 	at := a.Start()
+	w.count = max(w.count, a.Index+1)
 	oldest := later(later(now, at), w.newest()).Add(-WindowSpan)
 	w.trim(oldest)
 	place := len(w.Actions)
