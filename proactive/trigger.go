@@ -31,7 +31,7 @@ type Timed interface {
 	Again(c TriggerContext) (at time.Time, ok bool)
 }
 
-// TriggerContext shows a [Trigger] one session's newest actions: at most 50, of the last
+// TriggerContext shows a [Trigger] one session's newest actions: from 1 to 50, of the last
 // 120 seconds. The actions that led to an offer by this trigger are consumed and no
 // longer included. The slices are valid until Evaluate returns and must not be changed.
 type TriggerContext struct {

@@ -75,13 +75,16 @@ type question struct {
 }
 
 // decide asks the triggers in their order, until one matches that does not cool down. No trigger
-// sees the actions of a pattern that it has fired on.
+// sees the actions of a pattern that it has fired on, and none is asked about no action at all.
 func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	tc := contextOf(w, s, q)
 	moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
 	d := Decision{Reason: NoMatch}
 	for _, t := range c.triggers {
 		seen := unused(tc, m.Fired[t.ID()].Used)
+		if len(seen.Actions) == 0 {
+			continue
+		}
 		timed, isTimed := t.(proactive.Timed)
 		if isTimed {
 			if at, ok := timed.Again(seen); ok && at.After(tc.Now) && (d.Again.IsZero() || at.Before(d.Again)) {

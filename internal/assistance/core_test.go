@@ -176,9 +176,10 @@ func TestCore_aTriggerThatCoolsDownStopsNoOther(t *testing.T) {
 	always := func(proactive.TriggerContext) bool { return true }
 	core := newCore(t, proactive.Predicate("a", always), proactive.Predicate("b", always))
 	m := in(t, assistance.Thinking)
-	for _, want := range []string{"a offered", "b offered", "a cooldown"} {
+	for i, want := range []string{"a offered", "b offered", "a cooldown"} {
 		var window assistance.Window
-		d := core.Act(&window, m.Machine, visitor, view(noon, 0, "/a"), noon)
+		now := noon.Add(time.Duration(i) * time.Second)
+		d := core.Act(&window, m.Machine, visitor, view(now, 0, "/a"), now)
 		assert.Equal(t, want, d.Match.Result.TriggerID+" "+string(d.Reason))
 		if d.Reason == assistance.Offered {
 			m.do(d.Match, assistance.Lost{})
@@ -227,6 +228,19 @@ func TestCore_asksWithoutActionsThatLeftTheWindow(t *testing.T) {
 	core.Ask(&window, assistance.Machine{}, visitor, due, due)
 	assert.Equal(t, "/b", w.paths())
 	assert.Equal(t, 2, w.ActionCount, "since the session began")
+}
+
+// A trigger may index the newest action. Here an action from before the offer comes late.
+func TestCore_asksNoTriggerAboutNoAction(t *testing.T) {
+	core := newCore(t, proactive.Predicate("a", func(c proactive.TriggerContext) bool {
+		return c.Actions[len(c.Actions)-1].CanonicalURL == "https://app.example.com/a"
+	}))
+	var window assistance.Window
+	d := core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/a"), noon)
+	m, _, err := core.Step(assistance.Machine{}, noon, d.Match)
+	require.NoError(t, err)
+	late := core.Act(&window, m, visitor, view(noon.Add(-time.Second), 1, "/a"), noon.Add(time.Second))
+	assert.Equal(t, assistance.NoMatch, late.Reason)
 }
 
 func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {
