@@ -27,7 +27,7 @@ type Timed interface {
 
 	// Again returns when to evaluate the trigger again if the user does nothing
 	// until then; false means not before the next action. A time that is not
-	// after c.Now is ignored.
+	// after c.Now is ignored, and so is one when the newest action is 120 seconds old.
 	Again(c TriggerContext) (at time.Time, ok bool)
 }
 

@@ -78,6 +78,7 @@ type question struct {
 // sees the actions of a pattern that it has fired on, and none is asked about no action at all.
 func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	tc := contextOf(w, s, q)
+	tooLate := w.newest().Add(WindowSpan) // there are no actions by then
 	moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
 	d := Decision{Reason: NoMatch}
 	for _, t := range c.triggers {
@@ -87,7 +88,8 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 		}
 		timed, isTimed := t.(proactive.Timed)
 		if isTimed {
-			if at, ok := timed.Again(seen); ok && at.After(tc.Now) && (d.Again.IsZero() || at.Before(d.Again)) {
+			at, ok := timed.Again(seen)
+			if ok && at.After(tc.Now) && at.Before(tooLate) && (d.Again.IsZero() || at.Before(d.Again)) {
 				d.Again = at
 			}
 		}

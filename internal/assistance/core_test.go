@@ -279,6 +279,10 @@ func TestCore_asksAtTheEarliestTime(t *testing.T) {
 		d := newCore(t, order...).Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/a"), noon)
 		assert.Equal(t, noon.Add(20*time.Second), d.Again)
 	}
+	var window assistance.Window
+	d := newCore(t, slow{proactive.Dwell{After: 2 * time.Minute}, "a"}).Act(&window, assistance.Machine{}, visitor,
+		view(noon, 0, "/a"), noon)
+	assert.Zero(t, d.Again, "the window is empty by then")
 }
 
 // The text of a trigger or a model is shown without markup and control characters, and bounded.
