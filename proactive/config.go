@@ -93,15 +93,18 @@ func (c *Config) Validate(custom ...Trigger) error {
 }
 
 // Select returns the enabled triggers, in order of evaluation. Without a list these are the
-// custom ones followed by [PingPong]. The error joins the mistakes in the configuration or,
-// if there are none, in the custom triggers.
+// custom ones followed by [PingPong], unless one of them has its ID. The error joins the
+// mistakes in the configuration or, if there are none, in the custom triggers.
 func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	if err := c.Validate(custom...); err != nil {
 		return nil, err
 	}
 	if c.Triggers == nil {
-		triggers := append(slices.Clone(custom), PingPong{})
-		return triggers, CheckTriggers(triggers...)
+		triggers := slices.Clone(custom)
+		if !slices.ContainsFunc(custom, func(t Trigger) bool { return t != nil && t.ID() == pingPongID }) {
+			triggers = append(triggers, PingPong{})
+		}
+		return triggers, CheckTriggers(custom...)
 	}
 	known := available(custom)
 	triggers := make([]Trigger, len(c.Triggers))

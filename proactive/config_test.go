@@ -95,8 +95,6 @@ func TestConfig_selectRefusesMistakes(t *testing.T) {
 	require.Error(t, err)
 	_, err = parse(t, `{"triggers": [{"id": "dead_end"}]}`).Select(nil)
 	require.Error(t, err)
-	_, err = parse(t, `{}`).Select(proactive.PingPong{})
-	require.Error(t, err)
 }
 
 func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
@@ -107,6 +105,8 @@ func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
 	proactivetest.RunConfig(t, `t+0s /help → offer mine`, parse(t, `{}`), custom)
 	third := proactive.Predicate("third", func(c proactive.TriggerContext) bool { return c.ActionCount == 3 })
 	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer third`, parse(t, `{}`), third)
+	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → no offer; t+3s /b; t+4s /a → offer canonical_url_ping_pong`,
+		parse(t, `{}`), proactive.PingPong{MinCycles: 2})
 	proactivetest.RunConfig(t, `t+0s /help → no offer; t+1s /b; t+2s /help → offer canonical_url_ping_pong
 		t+3s finishes → refused
 		t+4s click "a"; t+4s click "a"; t+4s click "a"
