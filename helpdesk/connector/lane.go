@@ -241,7 +241,8 @@ func (d *delivery) account(desk string) *account {
 	return a
 }
 
-// forget removes a lane that is not being worked on, due or not. The caller holds mu.
+// forget removes a lane that is not being worked on, due or not. The actions that led to an offer
+// in its conversation lead to none in the session's next one. The caller holds mu.
 func (d *delivery) forget(l *lane) {
 	l.agenda().Remove(&l.slot)
 	delete(d.lanes, l.key)
@@ -249,6 +250,7 @@ func (d *delivery) forget(l *lane) {
 		d.bySession[s.id] = slices.DeleteFunc(d.bySession[s.id], func(o *lane) bool { return o == l })
 		if len(d.bySession[s.id]) == 0 {
 			delete(d.bySession, s.id)
+			d.watch.forget(s.id)
 		}
 	}
 }

@@ -293,6 +293,9 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 		require.False(t, w.desk.Exists(conversation))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
 		assert.False(t, s.isLinked(t, conversation), "its session can be linked again")
+		second := w.chat(s)
+		w.visit("/docs")
+		assert.Empty(t, w.offers(second), "the way to and fro was for the first offer")
 	})
 }
 
