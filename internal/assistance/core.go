@@ -172,13 +172,6 @@ func (c *Core) complete(r proactive.Result) proactive.Result {
 	return r
 }
 
-// Rest returns how long a session has to do nothing before its past can no longer
-// affect a decision.
-func (c *Core) Rest() time.Duration {
-	r := c.complete(proactive.Result{})
-	return WindowSpan + r.InteractionTimeout + r.Cooldown
-}
-
 func seconds(n *int, byDefault time.Duration) time.Duration {
 	if n == nil {
 		return byDefault

@@ -23,7 +23,7 @@ import (
 type playback struct {
 	productID string
 	core      *assistance.Core
-	rests     time.Duration // a session idle for this long is like a new one
+	rests     time.Duration // a session idle for this long is like a new one if it is not busy
 	out       *bufio.Writer
 
 	sessions    map[string]*played
@@ -41,6 +41,7 @@ type played struct {
 	replay *assistance.Replay
 	page   string // the page of its newest action
 	newest time.Time
+	busy   time.Time // until then an offer is shown, or its trigger cools down
 }
 
 // line is a decision about a matching trigger.
@@ -68,7 +69,7 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 		return nil, err
 	}
 	return &playback{
-		productID: productID, core: core, rests: core.Rest(), out: out,
+		productID: productID, core: core, rests: assistance.WindowSpan, out: out,
 		sessions: map[string]*played{}, outcomes: map[outcome]int{},
 	}, nil
 }
@@ -136,6 +137,10 @@ func (p *playback) begin(sessionID string) *played {
 		&assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
 			o := outcome{d.Match.Result.TriggerID, d.Reason}
 			p.outcomes[o]++
+			until := now.Add(max(d.Match.Result.InteractionTimeout, d.Match.Result.Cooldown))
+			if d.Reason == assistance.Offered && until.After(s.busy) {
+				s.busy = until
+			}
 			p.lines = append(p.lines, line{at: now, sessionID: sessionID, page: s.page, outcome: o})
 		}})
 	p.sessions[sessionID] = s
@@ -147,7 +152,7 @@ func (p *playback) begin(sessionID string) *played {
 func (p *playback) settle(to time.Time) {
 	for id, s := range p.sessions {
 		s.replay.Pass(to)
-		if to.Sub(s.newest) > p.rests {
+		if to.Sub(s.newest) > p.rests && to.After(s.busy) {
 			delete(p.sessions, id)
 		}
 	}

@@ -30,7 +30,9 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 	random := rand.New(rand.NewPCG(1, 2))
 	var out strings.Builder
 	buffer := bufio.NewWriter(&out)
-	p, err := newPlayback("acme", config, nil, buffer)
+	slow := proactive.Saying(proactive.Result{InteractionTimeout: 5 * time.Minute, Cooldown: 10 * time.Minute},
+		proactive.Predicate("slow", func(c proactive.TriggerContext) bool { return len(c.Actions) == 2 }))
+	p, err := newPlayback("acme", config, []proactive.Trigger{slow}, buffer)
 	require.NoError(t, err)
 	if rests > 0 {
 		p.rests = rests
@@ -62,10 +64,13 @@ func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
 	t.Parallel()
 	long := 90
 	for name, config := range map[string]*proactive.Config{
-		"defaults": {},
+		"the default trigger": {Triggers: []proactive.TriggerConfig{{ID: "canonical_url_ping_pong"}}},
+		"a trigger with long times": {IdleTeardown: proactive.KeepOnIdle,
+			Triggers: []proactive.TriggerConfig{{ID: "slow"}, {ID: "canonical_url_ping_pong"}}},
 		"every trigger": {Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}, {ID: "dead_end"},
 			{ID: "canonical_url_ping_pong"}, {ID: "back_on_pricing", Page: "/a"}}},
-		"kept, and long ones": {IdleTeardown: proactive.KeepOnIdle, CooldownS: &long, InteractionTimeoutS: &long},
+		"kept, and long ones": {IdleTeardown: proactive.KeepOnIdle, CooldownS: &long, InteractionTimeoutS: &long,
+			Triggers: []proactive.TriggerConfig{{ID: "canonical_url_ping_pong"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			forgets, few := playedAtRandom(t, config, 0)
