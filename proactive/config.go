@@ -1,6 +1,7 @@
 package proactive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -92,10 +93,12 @@ func (c *Config) Validate(custom ...Trigger) error {
 	return errors.Join(m...)
 }
 
-// Select returns the enabled triggers, in order of evaluation. Without a list these are the
-// custom ones followed by [PingPong], unless one of them has its ID. The error joins the
-// mistakes in the configuration or, if there are none, in the custom triggers.
+// Select returns the enabled triggers, in order of evaluation. Without a list, or for a nil
+// configuration, these are the custom ones followed by [PingPong], unless one of them has its
+// ID. The error joins the mistakes in the configuration or, if there are none, in the custom
+// triggers.
 func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
+	c = cmp.Or(c, &Config{})
 	if err := c.Validate(custom...); err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
 	custom := proactive.Predicate("mine", func(c proactive.TriggerContext) bool {
 		return proactive.Under(c.Page(), "/help")
 	})
-	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, parse(t, `{}`), custom)
+	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, nil, custom)
 	proactivetest.RunConfig(t, `t+0s /help → offer mine`, parse(t, `{}`), custom)
 	third := proactive.Predicate("third", func(c proactive.TriggerContext) bool { return c.ActionCount == 3 })
 	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer third`, parse(t, `{}`), third)

@@ -30,8 +30,8 @@ func Run(t testing.TB, script string, triggers ...proactive.Trigger) {
 	}
 }
 
-// RunConfig is like Run, but with a product's configuration: it uses the triggers that
-// the configuration enables, from package proactive and from the custom ones.
+// RunConfig is like Run, but with a product's configuration, nil for the defaults: it uses the
+// triggers that the configuration enables, from package proactive and from the custom ones.
 func RunConfig(t testing.TB, script string, config *proactive.Config, custom ...proactive.Trigger) {
 	t.Helper()
 	if err := Check(script, config, custom...); err != nil {
