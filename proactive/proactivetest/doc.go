@@ -19,6 +19,8 @@
 //	click "Buy"              clicks, submits a form or changes a field
 //	submit "signup"          on the page viewed last
 //	change "plan"
+//	error "PaymentError"     sees an error of this type
+//	event "Invoice Sent"     does a custom event
 //	says "Where is it?"      the user writes a message, or chooses a label
 //	dismisses                the user dismisses the offer
 //	progresses               a step of the guidance is taken

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -41,6 +42,12 @@ func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
 	`, config(), proactive.Dwell{}))
 	require.NoError(t, proactivetest.Check("t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong; "+
 		"t+12s → no offer state, removed", config(), proactive.Dwell{After: 10 * time.Second}))
+	sent := proactive.Predicate("sent", func(c proactive.TriggerContext) bool {
+		newest := c.Actions[len(c.Actions)-1]
+		return newest.Type == activity.TypeEvent && newest.Label == "Invoice Sent" && newest.Title == newest.Label
+	})
+	require.NoError(t, proactivetest.Check(`t+0s /a; t+1s event "Invoice Sent" → offer sent; t+20s → removed
+		t+21s error "PaymentError" → offer error_seen`, config(), sent, proactive.ErrorSeen()))
 }
 
 func TestCheck_namesTheUnexpected(t *testing.T) {

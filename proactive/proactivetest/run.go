@@ -113,6 +113,8 @@ func (p *player) play(s step) {
 			p.page = Site + p.page
 		}
 		p.act(activity.NewAction(activity.TypePageview, activity.Target{}, p.page), now)
+	case verbEvent:
+		p.act(activity.NewEvent(s.object, "", nil, p.page), now)
 	case verbSays:
 		p.refused = p.replay.Step(assistance.Message{Text: s.object}, now)
 	case verbDesk:
@@ -133,8 +135,7 @@ func (p *player) play(s step) {
 }
 
 func (p *player) act(a activity.Action, now time.Time) {
-	a.TimestampStart, a.Index = activity.Seconds(now), p.count
-	a.TimestampEnd = a.TimestampStart
+	a.TimestampStart, a.TimestampEnd, a.Index = activity.Seconds(now), activity.Seconds(now), p.count
 	p.count++
 	d := p.replay.Act(a, now)
 	if d.Reason == assistance.NoMatch {
@@ -144,16 +145,11 @@ func (p *player) act(a activity.Action, now time.Time) {
 
 // restart saves the machine and restores it.
 func (p *player) restart() error {
-	snapshot, err := json.Marshal(p.replay.Machine())
-	if err != nil {
-		return err
-	}
 	var restored assistance.Machine
-	if err := json.Unmarshal(snapshot, &restored); err != nil {
-		return err
-	}
+	snapshot, err := json.Marshal(p.replay.Machine())
+	err = errors.Join(err, json.Unmarshal(snapshot, &restored))
 	p.replay.Restore(restored)
-	return nil
+	return err
 }
 
 // failures returns the unmet expectations of a step, each with its position.

@@ -34,13 +34,15 @@ func (p position) errorf(format string, args ...any) error {
 const (
 	verbWait    = "wait"
 	verbPage    = "page"
+	verbEvent   = "event"
 	verbSays    = "says"
 	verbDesk    = "desk"
 	verbRestart = "restart"
 )
 
-// acts maps the verbs that take a quoted object to types of action.
-var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange}
+// acts maps verbs that take a quoted object to types of action.
+var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange,
+	"error": activity.TypeError}
 
 var events = map[string]assistance.Event{
 	"dismisses":  assistance.Reported(proactive.Dismissed),
@@ -205,7 +207,7 @@ func parseAction(tokens []token) (does, object string, err error) {
 	case verb.quoted:
 	case len(tokens) == 1 && (strings.HasPrefix(verb.text, "/") || strings.Contains(verb.text, "://")):
 		return verbPage, verb.text, nil
-	case two && (isAct || verb.text == verbSays) && tokens[1].quoted:
+	case two && (isAct || verb.text == verbEvent || verb.text == verbSays) && tokens[1].quoted:
 		return verb.text, tokens[1].text, nil
 	case two && verb.text == verbDesk && (tokens[1].text == "fails" || tokens[1].text == "works"):
 		return verbDesk, tokens[1].text, nil
