@@ -422,6 +422,9 @@ func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 			[]string{"products[0].allowed_origins[0]"}},
 		"dollars":                       {oneProduct(`"webhook_secret": "$1$$ ${A}$"`), nil},
 		"a dollar from the environment": {oneProduct(`"webhook_secret": "${DOLLAR}"`), nil},
+		"triggers without their events": {oneProduct(complete + `"events": {"*": {}, "$dead_*": {}}, "integration_config":
+			{"proactive": {"triggers": [{"id": "dead_click"}, {"id": "dead_end"}, {"id": "error_seen"}]}}`),
+			[]string{"products[0].integration_config.proactive.triggers[2]"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -32,8 +32,24 @@ func (f File) warnings() []string {
 		if j := slices.IndexFunc(product.CaptureTokens, func(s string) bool { return strings.Contains(s, ":") }); j >= 0 {
 			p.Add("products[%d].capture_tokens[%d]: with a colon in it only PostHog's and Amplitude's SDKs can report", i, j)
 		}
+		offers := cmp.Or(product.IntegrationConfig.Proactive, &proactive.Config{})
+		for j, t := range offers.Triggers {
+			if event := needs[t.ID]; event != "" && !lists(product.Events, event) {
+				p.Add("products[%d].integration_config.proactive.triggers[%d]: without %q in events it never matches", i, j, event)
+			}
+		}
 	}
 	return p
+}
+
+// needs maps triggers to the events that a product must list for them.
+var needs = map[string]string{proactive.ErrorSeen().ID(): intake.EventException,
+	proactive.DeadClick().ID(): intake.EventDeadClick}
+
+// lists reports whether rules include an event or a mark.
+func lists(rules intake.Rules, event string) bool {
+	events := intake.NewEvents(rules)
+	return events.Find(event) != nil || events.Mark(event) != ""
 }
 
 // Validate returns all mistakes in the file other than its form, each starting with the field
