@@ -41,7 +41,7 @@ type TriggerConfig struct {
 	Page string `json:"page,omitempty"`
 	// Body and ReplyOptionLabels replace the product's.
 	Body              string   `json:"body,omitempty"`
-	ReplyOptionLabels []string `json:"reply_option_labels,omitempty"`
+	ReplyOptionLabels []string `json:"reply_option_labels,omitzero"`
 }
 
 // KeepOnIdle, as the IdleTeardown, never deletes a conversation without
