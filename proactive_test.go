@@ -119,12 +119,13 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		assert.JSONEq(t, `{"labels":["Compare plans","b 2 free months /b ?","Talk to sales"]}`, labels(t, s))
 		assert.Contains(t, asked, "<data>\nUser landed on the pricing page\n</data>")
 	})
-	t.Run("by a model that answers in JSON", func(t *testing.T) {
+	t.Run("by a model that answers in another form", func(t *testing.T) {
 		for answer, want := range map[string]string{
 			"```json\n[\"Compare plans\",\n \"Talk to sales\"]\n```": `{"labels":["Compare plans","Talk to sales"]}`,
 			`{"labels": ["Compare plans", "Talk to sales"]}`:         `{"labels":["Compare plans","Talk to sales"]}`,
 			`"Compare plans", "Talk to sales"`:                       `{"labels":["Compare plans","Talk to sales"]}`,
-			`{"labels": []}`:                                         `{"labels":["Yes, show me"]}`,
+			"Here are two:\n1. **Compare plans**\n- `Talk to sales`": `{"labels":["Compare plans","Talk to sales"]}`,
+			`{"labels": []}`: `{"labels":["Yes, show me"]}`,
 		} {
 			s := newDesks().start(t, offering, withModel(func(string) string { return answer }))
 			s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))

@@ -139,9 +139,9 @@ var (
 	fence    = regexp.MustCompile("(?m)^\\s*```.*$")     // the first or last line of a block of code
 )
 
-// linesOf returns the lines of a model's answer without list marks, or the strings of a
-// JSON array, which may lack its brackets or be the only field of an object. Models answer
-// in any of these forms, often in a code block.
+// linesOf returns the lines of a model's answer without list marks and emphasis, or the strings
+// of a JSON array, which may lack its brackets or be the only field of an object. Models answer
+// in any of these forms, often in a code block or after a line that ends in a colon.
 func linesOf(answer string) (lines []string) {
 	answer = fence.ReplaceAllString(answer, "")
 	if json.Unmarshal([]byte(answer), &lines) == nil || json.Unmarshal([]byte("["+answer+"]"), &lines) == nil {
@@ -153,7 +153,9 @@ func linesOf(answer string) (lines []string) {
 	}
 	lines = nil
 	for line := range strings.Lines(answer) {
-		lines = append(lines, strings.Trim(listMark.ReplaceAllString(strings.TrimSpace(line), ""), `"'“”`))
+		if line = strings.TrimSpace(line); !strings.HasSuffix(line, ":") {
+			lines = append(lines, strings.Trim(listMark.ReplaceAllString(line, ""), "\"'“”*_`"))
+		}
 	}
 	return lines
 }
