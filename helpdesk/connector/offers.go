@@ -293,7 +293,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 		}
 	}
 	if result != "" {
-		j.d.assisted.offered(j.d.productID, trigger, result)
+		j.d.assisted.offered(j.d.productID, j.lane.link(), trigger, result)
 	}
 	if errors.As(o.err, &impossible) { // something else happened first
 		return nil
@@ -341,20 +341,22 @@ func (a *assisted) record(productID string, of Link, before assistance.Machine, 
 		switch effect := effect.(type) {
 		case assistance.Moved:
 			if effect.From == assistance.Proactive && effect.To == assistance.Thinking {
-				a.offered(productID, before.Trigger(), "ignored")
+				a.offered(productID, of, before.Trigger(), "ignored")
 			}
 			a.metrics.transitions.WithLabelValues(productID, string(effect.From), string(effect.To)).Inc()
 			a.logger.Info("assistance moved", "product_id", productID, "desk", of.Desk, "conversation_id", of.ConversationID,
 				"from", effect.From, "to", effect.To)
 		case assistance.Guide:
-			a.offered(productID, effect.TriggerID, "accepted")
+			a.offered(productID, of, effect.TriggerID, "accepted")
 		}
 	}
 }
 
-// offered counts the result of an offer.
-func (a *assisted) offered(productID, trigger, result string) {
+// offered logs and counts the result of an offer.
+func (a *assisted) offered(productID string, of Link, trigger, result string) {
 	a.metrics.offers.WithLabelValues(productID, trigger, result).Inc()
+	a.logger.Info("the result of an offer", "product_id", productID, "desk", of.Desk,
+		"conversation_id", of.ConversationID, "trigger_id", trigger, "result", result)
 	if result == "made" {
 		a.meter.Count(productID, tracing.Flow{Offers: 1})
 	}

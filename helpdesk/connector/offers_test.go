@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -581,7 +583,10 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 
 // A step that is retried or delivered twice counts once.
 func TestOffers_countsOffersByResult(t *testing.T) {
-	run(t, keeping, func(w *world, s *server, conversation string) {
+	var log strings.Builder
+	runWith(t, keeping, func(_ *world, opts *Options) {
+		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	}, func(w *world, s *server, conversation string) {
 		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
 		w.pingPong()
 		time.Sleep(40 * time.Second)
@@ -598,6 +603,9 @@ func TestOffers_countsOffersByResult(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
 		assert.Equal(t, 2.0, offers("ambiguous"))
+		synctest.Wait()
+		results := strings.Join(regexp.MustCompile(`result=\w+`).FindAllString(log.String(), -1), " ")
+		assert.Contains(t, results, "result=made result=ignored result=ambiguous result=lost result=ambiguous result=made")
 	})
 }
 
