@@ -125,16 +125,18 @@ func (n notification) event() (helpdesk.Event, error) {
 
 // describe completes an event with the author, the message and the time. The contact ID, email
 // address and user ID always belong to the same contact. A contact is identified only by its ID
-// unless its role is stated; a lead is not identified at all. The message is the first part by a
-// contact in the notification. If all parts are the workspace's own, there is no message.
+// unless its role is stated; a lead is not identified at all. The message is the text that a contact
+// opened the conversation with, or else the first part by a contact in the notification. If a reply's
+// parts are all the workspace's own, it is no message; a conversation may begin without one.
 func (c conversation) describe(e *helpdesk.Event) {
 	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
-	if e.Type == helpdesk.EventMessage {
+	isReply := e.Type == helpdesk.EventMessage
+	if isReply || !wrote.Author.isContact() {
 		wrote = part{}
 		byContact := func(p part) bool { return p.Author.isContact() }
 		if i := slices.IndexFunc(c.Parts.Parts, byContact); i >= 0 {
 			wrote = c.Parts.Parts[i]
-		} else if len(c.Parts.Parts) > 0 {
+		} else if isReply && len(c.Parts.Parts) > 0 {
 			e.Type = helpdesk.EventIgnored // the workspace's own message
 			return
 		}

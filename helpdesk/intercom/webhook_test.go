@@ -122,9 +122,15 @@ func TestWebhook_readsPartialBodies(t *testing.T) {
 				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"c",` +
 				`"email":"c@x.example"}}]}}`,
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"a first message of an admin's": {opened, `{"id":"1","source":{"author":` + admin +
+		"a first message of an admin's": {opened, `{"id":"1","source":{"body":"Welcome","author":` + admin +
 			`},"contacts":{"contacts":[{"id":"c"}]}}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c"}},
+		"a first message of a bot's, and a contact's answer": {opened,
+			`{"id":"1","source":{"body":"Welcome","author":{"type":"bot"}},"contacts":{"contacts":[{"id":"c"},{"id":"d",` +
+				`"external_id":"u","role":"user"}]},"conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin +
+				`},{"body":"y","author":{"type":"user","id":"d"}}]}}`,
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "d",
+				Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
 		"a part of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` +
 			admin + `}]}}`,
 			helpdesk.Event{ConversationID: "1"}},
