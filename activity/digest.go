@@ -17,15 +17,15 @@ import (
 //
 //	Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form.
 //
-// Pages come first, then clicks, submits, changes and everything else, each once and in the order
-// of first occurrence. The text does not depend on the division of actions among calls of Add.
+// Pages come first, then clicks, submits, changes, everything else and errors, each once and in the
+// order of first occurrence. The text does not depend on the division of actions among calls of Add.
 // Objects are named as in the titles of actions.
 //
 // The zero value is ready for use. A Digest is not safe for concurrent use and must not be copied
-// after the first Add. It keeps the newest 50 phrases of each of the five kinds, of at most 120
+// after the first Add. It keeps the newest 50 phrases of each of the six kinds, of at most 120
 // characters each; earlier ones are only counted ("Visited 12 earlier pages, pricing and
 // checkout"). Decoding its JSON restores the state.
-type Digest struct{ kinds [5]phrases }
+type Digest struct{ kinds [6]phrases }
 
 // Bounds of a [Digest].
 const (
@@ -33,14 +33,17 @@ const (
 	maxPhrase  = 120 // characters
 )
 
-// kinds of phrases, in the order of the sentence.
+// kinds of phrases, in the order of the sentence and of the stored state.
 var kinds = [...]struct{ typ, verb, noun string }{
 	{TypePageview, "visited", "page"},
 	{TypeClick, "clicked", "element"},
 	{TypeSubmit, "submitted", "form"},
 	{TypeChange, "changed", "field"},
 	{"", "did", "thing"}, // any other type
+	{TypeError, "saw", "error"},
 }
+
+const others = 4 // the index of the kind of any other type
 
 // phrases are the newest phrases of a kind, each once, in the order of their first addition.
 type phrases struct {
@@ -51,9 +54,11 @@ type phrases struct {
 // Add adds actions, which must be in time order. It does not retain the slice.
 func (d *Digest) Add(actions ...Action) {
 	for _, a := range actions {
-		kind := 0
-		for kind < len(kinds)-1 && kinds[kind].typ != a.Type {
-			kind++
+		kind := others
+		for i, k := range kinds {
+			if k.typ == a.Type {
+				kind = i
+			}
 		}
 		d.kinds[kind].add(objectOf(a))
 	}
@@ -177,7 +182,9 @@ func objectOf(a Action) string {
 		return cmp.Or(object, "something")
 	}
 	switch {
-	case title != "":
+	case typ == TypeError && named:
+		return object
+	case title != "" && title+" " != titlePrefix(typ):
 		return "“" + title + "”"
 	case typ != "":
 		return article(typ) + typ

@@ -82,6 +82,9 @@ func TestDigest(t *testing.T) {
 			"Clicked something."},
 		{"types", []activity.Action{{Type: "click"}, {Type: "export"}, {}},
 			"Clicked something; did an export and something."},
+		{"errors", []activity.Action{activity.NewError("PaymentError", "card_declined", app), activity.NewError("", "", app),
+			foreign("error", "Payment failed"), activity.NewEvent("Invoice Sent", "", nil, app)},
+			"Did “Invoice Sent”; saw PaymentError, an error and “Payment failed”."},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, digest(c.actions...)) })
@@ -107,6 +110,8 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 			"Changed 1 earlier field, ", "Changed 12 earlier fields, ", "the c%d field"},
 		"others": {func(n int) activity.Action { return foreign("x", fmt.Sprint("o", n)) }, "Did 1 earlier thing, ",
 			"Did 12 earlier things, ", "“o%d”"},
+		"errors": {func(n int) activity.Action { return activity.NewError(fmt.Sprint("E", n), "", app) },
+			"Saw 1 earlier error, ", "Saw 12 earlier errors, ", "E%d"},
 	}
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -132,10 +137,11 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 
 // A stored digest goes on like one that was not stored. It stays bounded after decoding any text.
 func TestDigest_goesOnFromItsJSON(t *testing.T) {
-	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "other"}
+	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "other",
+		activity.TypeError}
 	var want, got activity.Digest
 	for n := range 400 {
-		a := activity.Action{Type: types[n%5], Title: fmt.Sprint("Click ", n%70, " <b>"),
+		a := activity.Action{Type: types[n%len(types)], Title: fmt.Sprint("Click ", n%70, " <b>"),
 			CanonicalURL: fmt.Sprint(app, "/p-", n)}
 		want.Add(a)
 		got.Add(a)
