@@ -266,12 +266,15 @@ func asStrings(value any) []string {
 }
 
 // differs returns the first difference between a trigger and the wanted one, or "". The order of
-// the conditions does not matter.
+// the conditions does not matter, and further ones may choose a brand: of two products in one
+// account, each has its own.
 func (t Trigger) differs(wanted Trigger) string {
+	ofBrand := func(c Condition) bool { return c.Field == "brand_id" }
+	conditions := slices.DeleteFunc(slices.Clone(t.Conditions.All), ofBrand)
 	switch {
 	case !t.Active:
 		return "it is not active"
-	case describe(t.Conditions.All) != describe(wanted.Conditions.All) || len(t.Conditions.Any) > 0:
+	case describe(conditions) != describe(wanted.Conditions.All) || len(t.Conditions.Any) > 0:
 		return "its conditions are not " + describe(wanted.Conditions.All)
 	case fmt.Sprint(t.Actions) != fmt.Sprint(wanted.Actions):
 		return "its action is not the one that would be created now"

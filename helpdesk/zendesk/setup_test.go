@@ -240,6 +240,8 @@ func TestClient_Provision_pointsOutManualChanges(t *testing.T) {
 		"webhook sends XML": {hook: [2]string{`"json"`, `"xml"`}, problems: [2]string{"JSON", ""}},
 		"inactive trigger":  {trigger: [2]string{`"active":true`, `"active":false`}, problems: [2]string{"", "not active"}},
 		"other condition":   {trigger: [2]string{"Create", "Change"}, problems: [2]string{"", "update_type is Create"}},
+		"a brand's tickets": {trigger: [2]string{`"all":[`,
+			`"all":[{"field":"brand_id","operator":"is","value":"5"},`}},
 		"one more condition": {trigger: [2]string{`"any":[]`, `"any":[{"field":"status","operator":"is","value":"new"}]`},
 			problems: [2]string{"", "conditions"}},
 		"other body": {trigger: [2]string{`"BODY"`,
