@@ -116,6 +116,10 @@ User ada (reported) is on the billing page (https://app.example.com/billing): `+
 	later := s.context("user_id=ada&since=" + c.Cursor)
 	assert.Contains(t, later.Text, "Nothing new since then.")
 	assert.Equal(t, c.Page, later.Page)
+	assert.False(t, s.context("user_id=ada&limit=1").Truncated)
+	newest := s.context("user_id=ada&limit=1&since=0") // its cursor is past them all
+	assert.True(t, newest.Truncated)
+	assert.Contains(t, newest.Text, " ago\n(3 earlier left out)\n1 min ago: User landed on the billing page\n</data>")
 	p := s.register(`{"product_id":"initech","agent":{"prompt":"Hi."}}`)
 	assert.Equal(t, "Hi.", s.do(http.MethodGet, "/context/initech?user_id=ada", "", bearer(p["key"])).json(t)["prompt"])
 	long := s.do(http.MethodPost, "/admin/products",

@@ -32,11 +32,12 @@ type Context struct {
 	Actions []activity.Action `json:"actions" jsonschema:"The person's actions, oldest first."`
 
 	// Text is for a model, and has at most Query.MaxChars characters.
-	Truncated bool   `json:"truncated" jsonschema:"Whether the text leaves some of the actions out."`
+	Truncated bool   `json:"truncated" jsonschema:"Whether the text leaves actions out, for its size or for limit."`
 	Prompt    string `json:"prompt,omitempty" jsonschema:"The product's own words to its agents."`
 	Text      string `json:"text"`
 
-	// Cursor is for Query.Cursor: everything up to it is in this answer.
+	// Cursor is for Query.Cursor: everything up to it is in this answer, unless it exceeds
+	// Query.Limit.
 	Cursor string  `json:"cursor" jsonschema:"Pass it as since to get only later actions."`
 	AsOf   float64 `json:"as_of" jsonschema:"Time of the answer, in epoch seconds."`
 }

@@ -29,13 +29,15 @@ const cutMark = " …"
 // Render writes the text of the context, whose other fields are set: at most maxChars
 // characters, [DefaultChars] for zero. The product's prompt comes first, unless it leaves no
 // room. Then come, quoted, a line about the person and the page, and a line for each action,
-// oldest first. If there is too little room, the oldest actions are left out, and the text says
-// so. If nothing is known within the retention ttl, the text is one sentence.
+// oldest first. If there is too little room, the oldest actions are left out; the text states
+// their number, together with the earlier actions missing from c.Actions. If nothing is known
+// within the retention ttl, the text is one sentence.
 //
 // found has the records of c.Actions. The unverified sessions have a lower standing than the
 // context, and their lines are marked. last is the session of the page. Render sets Text and
 // Truncated.
-func (c *Context) Render(found recent.Records, maxChars int, ttl time.Duration, last string, unverified []string) {
+func (c *Context) Render(found recent.Records, earlier, maxChars int, ttl time.Duration, last string,
+	unverified []string) {
 	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
 	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
 	c.Text = ""
@@ -48,9 +50,9 @@ func (c *Context) Render(found recent.Records, maxChars int, ttl time.Duration, 
 		return
 	}
 	lines := c.lines(found, last, unverified)
-	if over := size(lines...) - room; over > 0 {
+	if over := size(lines...) - room; over > 0 || earlier > 0 {
 		c.Truncated = len(found) > 0
-		lines = shortened(lines, room, over)
+		lines = shortened(lines, room, over, earlier)
 	}
 	c.Text += start + strings.Join(lines, "\n") + "\n" + end
 }
@@ -76,11 +78,11 @@ func size(lines ...string) (n int) {
 }
 
 // shortened returns the lines without the oldest actions; over is the number of characters by
-// which they exceed the room. The newest action stays; it and the head are cut if necessary.
-func shortened(lines []string, room, over int) []string {
+// which they exceed the room, and earlier the number of actions left out before. The newest
+// action stays; it and the head are cut if necessary.
+func shortened(lines []string, room, over, earlier int) []string {
 	head, lines := lines[0], lines[1:]
 	over += leftOutRoom
-	earlier := 0
 	for ; over > 0 && len(lines) > 1; lines = lines[1:] {
 		over -= size(lines[0])
 		earlier++

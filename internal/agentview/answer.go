@@ -26,7 +26,8 @@ func (r *reading) buildAnswer(after recent.Position) (err error) {
 		r.upto = after
 	}
 	c.Cursor = agent.NewCursor(r.productID, r.upto)
-	found, last := r.requested(after), ""
+	var last string
+	found, earlier := r.requested(after)
 	if c.Actions, err = found.Actions(); err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (r *reading) buildAnswer(after recent.Position) (err error) {
 	if len(r.seen) > 0 {
 		last, err = r.setPage(now)
 	}
-	c.Render(found, r.query.MaxChars, r.view.ttl, last, r.unverified(standing))
+	c.Render(found, earlier, r.query.MaxChars, r.view.ttl, last, r.unverified(standing))
 	return err
 }
 
@@ -50,11 +51,13 @@ func (r *reading) unverified(standing activity.Standing) (ids []string) {
 }
 
 // requested returns the newest requested actions, at most the limit. A cursor compares arrivals, so
-// it misses nothing that arrives late; a time compares the actions' start. seen does not
-// change.
-func (r *reading) requested(after recent.Position) recent.Records {
-	found := r.seen
-	if q := &r.query; q.Cursor != "" || !q.Since.IsZero() {
+// it misses nothing that arrives late; a time compares the actions' start. earlier is the number of
+// actions since then that exceed the limit: a later cursor never returns them. seen does not change.
+func (r *reading) requested(after recent.Position) (found recent.Records, earlier int) {
+	found = r.seen
+	q := &r.query
+	isSince := q.Cursor != "" || !q.Since.IsZero()
+	if isSince {
 		since := q.Since.UnixMicro()
 		found = slices.DeleteFunc(slices.Clone(found), func(a recent.Record) bool {
 			return q.Cursor != "" && a.Since.Compare(after) <= 0 || q.Cursor == "" && a.Start < since
@@ -64,7 +67,11 @@ func (r *reading) requested(after recent.Position) recent.Records {
 	if limit < 1 || limit > r.view.max {
 		limit = r.view.max
 	}
-	return found[max(0, len(found)-limit):]
+	excess := max(0, len(found)-limit)
+	if isSince {
+		earlier = excess
+	}
+	return found[excess:], earlier
 }
 
 // setPage sets the person's current page and since when, and returns its session. A time in the
