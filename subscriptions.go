@@ -17,11 +17,14 @@ func (s *Service) listen(w http.ResponseWriter, r *http.Request, l *mcptool.List
 // notifications formats the stream to an MCP client.
 type notifications struct{ *mcptool.Listening }
 
-// Frame implements [eventlog.Form]. It has an event for each user who acts in the entry, or to whom the
-// entry assigns earlier actions, and is nil if there are none.
+// Frame implements [eventlog.Form]. It has an event for each user who acts in the entry, to whom the
+// entry assigns earlier actions, or whom it erases, and is nil if there are none.
 func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
 	if who, err := e.DecodeIdentity(); err == nil && who != nil {
 		return n.Acted(who.UserID)
+	}
+	if erased, err := e.DecodeErasure(); err == nil && erased != nil {
+		return n.Acted(erased.UserID)
 	}
 	b, err := e.Decode()
 	if err != nil || b == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client hears of a user's actions, also of those that turn out later to be the user's, and of no
-// other user's.
+// A client hears of a user's actions, also of those that turn out later to be the user's, and of their
+// erasure, and of no other user's.
 func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	s := start(t)
 	updated := make(chan string, 10)
@@ -39,6 +39,8 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	s.acts("4", "anon", "s-anon", "$pageview", "/a", "")
 	s.acts("5", "ada", "s-anon", "$identify", "/a", `,"$anon_distinct_id":"anon"`)
 	assert.Equal(t, uri, <-updated, "what the visitor did is the user's")
+	s.ok(http.MethodDelete, "/users/acme/eve%2F%C3%A4", "", withAdminKey)
+	assert.Equal(t, another, <-updated, "nothing is known of an erased user")
 	assert.Empty(t, updated)
 
 	read, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})

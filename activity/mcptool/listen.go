@@ -64,8 +64,8 @@ func (l *Listening) Opening() []byte {
 // Heartbeat returns a comment, which clients ignore.
 func (l *Listening) Heartbeat() []byte { return []byte(": heartbeat\n\n") }
 
-// Acted returns the notification that a user acted, nil for a user the client does not listen
-// to.
+// Acted returns the notification that a user acted or was erased, nil for a user the client does
+// not listen to.
 func (l *Listening) Acted(userID string) []byte {
 	uri, ok := l.uris[userID]
 	if !ok {

@@ -70,9 +70,9 @@ type Options struct {
 	// The answer is only read.
 	Context func(ctx context.Context, productID string, q agent.Query) (*agent.Context, error)
 	// Listen answers a request with the stream of a subscription, which may last long: it writes
-	// Opening, then the result of Acted for each user that acts, All if it may have missed some,
-	// and Heartbeat now and then, until Check fails or the client is gone. nil disables
-	// subscriptions.
+	// Opening, then the result of Acted for each user that acts or is erased, All if it may have
+	// missed some, and Heartbeat now and then, until Check fails or the client is gone. nil
+	// disables subscriptions.
 	Listen func(w http.ResponseWriter, r *http.Request, l *Listening) error
 	SignIn *oauth.Server // gives tokens to clients that cannot have a key; none by default
 	Logger *slog.Logger  // slog.Default()
