@@ -30,7 +30,7 @@
 // [Bridge.Add] adds batches of the event stream to the same windows, so the
 // widget also knows the actions that PostHog reported, if the page and PostHog
 // use the same session ID. Pass it to a stream consumer as its handler for
-// actions.
+// actions, and [Bridge.Erase] as its handler for erasures.
 //
 // # Beside other endpoints
 //
