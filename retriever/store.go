@@ -318,13 +318,9 @@ func (s *Store) expire(ss *session, now time.Time) bool {
 	return true
 }
 
-// maxEmail is the maximum length in bytes of an email address that is recorded:
-// RFC 5321 allows 256.
-const maxEmail = 320
-
 // index records where an email address was seen. A later call replaces it.
 func (s *Store) index(email string, in seen) {
-	if email = foldEmail(email); email != "" && len(email) <= maxEmail {
+	if email = foldEmail(email); email != "" {
 		s.keepEmail(strings.Clone(email), seen{strings.Clone(in.session), strings.Clone(in.user)})
 	}
 }

@@ -164,9 +164,6 @@ func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
 	add(t, s, b)
 	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "ada@example.com"))
 	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "bob@example.com"))
-	long := strings.Repeat("x", 310) + "@example.com"
-	add(t, s, batch("s", long, "four"))
-	assert.Empty(t, eventsOf(t, s, long), "it is no address")
 }
 
 // A read is a use, like a write.
