@@ -95,13 +95,13 @@ func TestEnvironment_isTaken(t *testing.T) {
 	stream := newStream(t)
 	s := launch(t, []string{
 		"LIVEACTIVITY_BRIDGE_ADDR=127.0.0.1:0",
-		"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS=https://portal.example.com,http://localhost:3000",
+		"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS=https://portal.example.com,http://localhost:3000,https://*.acme.example",
 		"LIVEACTIVITY_STREAM_URL=" + stream.URL(), "LIVEACTIVITY_STREAM_TOKEN=" + token, "ACTIVITY_TTL_S=1.5",
 		"LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
 	})
 	begun := time.Now()
 	stream.Send(did("s1", "a"))
-	for _, origin := range []string{"https://portal.example.com", "http://localhost:3000"} {
+	for _, origin := range []string{"https://portal.example.com", "http://localhost:3000", "https://eu.acme.example"} {
 		assert.Equal(t, origin, s.sharedWith(origin))
 	}
 	assert.Empty(t, s.sharedWith("https://portal.example.com.evil.example"))

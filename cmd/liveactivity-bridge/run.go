@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -36,7 +37,8 @@ type flags struct {
 // help holds the texts of --help.
 var help = kong.Vars{
 	"addr": "Listen address; port 0 picks a free port.",
-	"pages": "Origin of pages that may use the bridge, such as https://portal.example.com; can be repeated. " +
+	"pages": "Origin of pages that may use the bridge, such as https://portal.example.com or " +
+		"https://*.example.com for all subdomains; can be repeated. " +
 		"The bridge's own origin always may.",
 	"stream_url": "A product's event stream, such as https://live.example.com/stream/acme; the widget then knows its " +
 		"actions, too.",
@@ -102,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	wrong.Check("--addr", serve.CheckAddr(f.Addr))
 	for _, allowed := range f.Pages {
-		if !origin.IsWeb(allowed) {
+		if !origin.IsWeb(strings.Replace(allowed, "://*.", "://", 1)) {
 			wrong.Check("--allowed-origin", fmt.Errorf("%q is not an origin such as https://portal.example.com", allowed))
 		}
 	}
