@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ type Delivery struct {
 // person. Neither is nil. It changes nothing. A conversation may hold the sessions of several
 // people: only the person's are returned, but all of the messages.
 func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
-	records, err := c.store.conversationsOf(ctx, productID, of)
+	records, of, err := c.store.conversationsOf(ctx, productID, of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,7 +98,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	if err != nil {
 		return plan, err
 	}
-	records, err := c.store.conversationsOf(ctx, productID, of)
+	records, of, err := c.store.conversationsOf(ctx, productID, of)
 	if err != nil {
 		return plan, err
 	}
@@ -235,23 +236,42 @@ func (c *conversation) forget(of Person) {
 	}
 }
 
-// conversationsOf reads the conversations of a person's sessions, each once, in one call.
-func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (records []record, err error) {
-	var names []string
-	for _, l := range of.Links {
-		names = append(names, l.documentName())
-	}
-	slices.Sort(names)
-	if names = slices.Compact(names); names == nil {
-		return nil, nil
-	}
-	docs, err := s.docs.Get(ctx, productID, names...)
-	for _, doc := range docs {
-		if doc.Exists() {
-			records = append(records, recordOf(doc))
+// conversationsOf reads the conversations of a person's sessions. A conversation is kept for longer
+// than its sessions are known, so it reads all conversations of the product, and adds the sessions
+// that are the person's by the conversation's own record to the Person that it returns.
+func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
+	records []record, _ Person, err error) {
+	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Clone(of.Others)
+	err = s.each(ctx, productID, conversationPrefix, func(doc document.Document) {
+		if r := recordOf(doc); slices.Contains(of.Links, r.link()) || r.adds(&of) {
+			records = append(records, r)
 		}
+	})
+	return records, of, err
+}
+
+// adds adds the person's sessions of a conversation that none of the person's links names. It
+// reports whether the conversation has data of the person. A contact's address shows the owner of
+// a session only if no user ID does.
+func (c *conversation) adds(of *Person) (any bool) {
+	for _, s := range c.Sessions {
+		users := []string{}
+		if s.UserID != "" && len(of.UserIDs) > 0 || s.by() == byStranger || !of.is(s.Contact) {
+			users = append(users, s.UserID)
+		}
+		for _, n := range s.Former {
+			users = append(users, n.UserID)
+		}
+		others := slices.DeleteFunc(slices.Clone(users), func(id string) bool { return slices.Contains(of.UserIDs, id) })
+		if len(others) == 1+len(s.Former) {
+			continue
+		}
+		if of.SessionIDs = append(of.SessionIDs, s.ID); of.Others == nil {
+			of.Others = map[string][]string{}
+		}
+		of.Others[s.ID], any = slices.Concat(of.Others[s.ID], others), true
 	}
-	return records, err
+	return any || slices.ContainsFunc(c.Messages, func(m message) bool { return of.is(m.Contact) })
 }
 
 // waitingOf returns the links that wait for a person, and their documents, in the same order. It

@@ -67,3 +67,39 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 	require.Len(t, plan.Changes, 1)
 	assert.NotContains(t, string(plan.Changes[0].Value), `"user_id":"ada"`)
 }
+
+// The directory knows a session for some hours, and the conversation for a day or more.
+func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
+	ada, bob := helpdesk.Contact{Email: "Ada@acme.example"}, helpdesk.Contact{Email: "bob@acme.example", UserID: "bob"}
+	byUser, byEmail := Person{UserIDs: []string{"ada"}, Emails: []string{"bob@acme.example"}},
+		Person{Emails: []string{"ada@acme.example"}}
+	written, former := []note{{ID: "n1"}}, []formerNote{{"n0", "ada"}}
+	for name, test := range map[string]struct {
+		of    Person
+		s     session
+		notes int
+		left  bool
+	}{
+		"of the user":               {byUser, session{UserID: "ada", Notes: written}, 1, false},
+		"of the address":            {byEmail, session{UserID: "a", ByWebhook: true, Contact: ada, Notes: written}, 1, false},
+		"before another's":          {byUser, session{UserID: "bob", Notes: written, Former: former}, 1, true},
+		"of another user":           {byUser, session{UserID: "bob", ByWebhook: true, Contact: bob, Notes: written}, 0, true},
+		"of somebody unknown":       {byEmail, session{Notes: written}, 0, true},
+		"of a stranger's statement": {byEmail, session{Contact: ada, Notes: written}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoors(t, nil)
+			test.s.ID = "s1"
+			d.put(t, "chat/c1", conversation{Sessions: []session{test.s}})
+			kept, _, err := d.Kept(t.Context(), "acme", test.of)
+			require.NoError(t, err)
+			plan, err := d.Erase(t.Context(), "acme", test.of, false)
+			require.NoError(t, err)
+			require.NoError(t, d.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+			assert.Equal(t, test.notes, plan.NotesLeft)
+			assert.Len(t, kept, test.notes)
+			assert.Equal(t, test.notes, plan.Conversations)
+			assert.Equal(t, test.left, len(d.stored(t, "chat/c1").Sessions) > 0)
+		})
+	}
+}
