@@ -183,7 +183,7 @@ func objectOf(a Action) string {
 	}
 	switch {
 	case typ == TypeError && named:
-		return object
+		return "the error " + object
 	case title != "" && title+" " != titlePrefix(typ):
 		return "“" + title + "”"
 	case typ != "":

@@ -84,7 +84,7 @@ func TestDigest(t *testing.T) {
 			"Clicked something; did an export and something."},
 		{"errors", []activity.Action{activity.NewError("PaymentError", "card_declined", app), activity.NewError("", "", app),
 			foreign("error", "Payment failed"), activity.NewEvent("Invoice Sent", "", nil, app)},
-			"Did “Invoice Sent”; saw PaymentError, an error and “Payment failed”."},
+			"Did “Invoice Sent”; saw the error PaymentError, an error and “Payment failed”."},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, digest(c.actions...)) })
@@ -111,7 +111,7 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 		"others": {func(n int) activity.Action { return foreign("x", fmt.Sprint("o", n)) }, "Did 1 earlier thing, ",
 			"Did 12 earlier things, ", "“o%d”"},
 		"errors": {func(n int) activity.Action { return activity.NewError(fmt.Sprint("E", n), "", app) },
-			"Saw 1 earlier error, ", "Saw 12 earlier errors, ", "E%d"},
+			"Saw 1 earlier error, ", "Saw 12 earlier errors, ", "the error E%d"},
 	}
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {

@@ -49,6 +49,8 @@ func TestActions_makesTheAction(t *testing.T) {
 			activity.Action{Type: "change", Title: "Plan", Description: "User changed the Plan field"}},
 		"a type of one's own": {`"title":"Upload W-9","type":"drag-and_drop2"`,
 			activity.Action{Type: "drag-and_drop2", Title: "Upload W-9", Description: "User did “Upload W-9”"}},
+		"an error": {`"title":"Upload failed","type":"error"`,
+			activity.Action{Type: "error", Title: "Upload failed", Description: "User saw an error: Upload failed"}},
 		"a description": {`"title":"Approve","description":"  Ada approved\n\tAcme\u0000, at \u202elast  "`,
 			activity.Action{Type: "click", Title: "Approve", Description: "Ada approved Acme, at last"}},
 		"a title to clean": {`"title":"  Approve\n\t the\u0007 vendor\u202e "`,

@@ -33,7 +33,8 @@ func summarise(actions []activity.Action, vendor *Vendor) string {
 }
 
 // kinds of actions, in the order of the summary; others come last.
-var kinds = []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}
+var kinds = []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange,
+	activity.TypeError}
 
 // did describes actions as part of a sentence: "visited vendors and clicked Approve vendor".
 // It groups them by kind, in time order within a kind.
@@ -116,6 +117,8 @@ func describe(a activity.Action) string {
 	switch {
 	case a.Type == activity.TypePageview:
 		return "User visited " + titleInSentence(a)
+	case a.Type == activity.TypeError:
+		return activity.NewError(a.Label(), "", a.RawURL).Description
 	case !slices.Contains(kinds, a.Type):
 		return "User did “" + a.Title + "”"
 	}

@@ -37,9 +37,9 @@ func TestSummary_statesTheActions(t *testing.T) {
 		"two pages and a click": {[]string{"pageview Vendors", "pageview Acme Supplies", "click Approve vendor"},
 			"Hi! I can see you visited vendors and Acme Supplies, and clicked Approve vendor."},
 		"everything": {[]string{"pageview Vendors", "click A", "click B", "click C", "submit Submit payment form",
-			"change Change plan field", "drag Card"},
-			"Hi! I can see you visited vendors, clicked A, B and C, submitted the payment form, changed the plan field, and " +
-				"did “Card”."},
+			"change Change plan field", "drag Card", "error Error PaymentError"},
+			"Hi! I can see you visited vendors, clicked A, B and C, submitted the payment form, changed the plan field, " +
+				"saw the error PaymentError, and did “Card”."},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, did(t, tt.actions...)) })
 	}
