@@ -121,7 +121,7 @@ func TestConfig_listsTriggersInOrder(t *testing.T) {
 		{"id": "back_on_pricing", "page": "/plans"}]}`)
 	stored, err := json.Marshal(config)
 	require.NoError(t, err)
-	require.Equal(t, config, parse(t, string(stored)), "as after a restart, for a product that an administrator registered")
+	require.Equal(t, config, parse(t, string(stored)), "as a registered product has it after a restart")
 	mine := proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true })
 	proactivetest.RunConfig(t, `t+0s /docs → offer mine`, config, mine)
 	proactivetest.RunConfig(t, `t+0s /a; t+1s click "x"; t+1s click "x"; t+1s click "x" → offer rage_clicks "Oh yes"; `+

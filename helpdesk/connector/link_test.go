@@ -376,7 +376,7 @@ func TestSession_isStoredWithTheActionsThatNoSummaryHas(t *testing.T) {
 	assert.Equal(t, "Visited the home page; clicked a.", s.Extract())
 	value, err := json.Marshal(s)
 	require.NoError(t, err)
-	assert.JSONEq(t, stored, string(value))
+	assert.JSONEq(t, strings.Replace(stored, "{}]", "{},{}]", 1), string(value), "errors come after everything else")
 }
 
 // nearlyFull returns a conversation with these messages that is missing bytes shorter than a
