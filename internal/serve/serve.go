@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
 // Limits of a server. They do not cut off streams, which write under their own
@@ -94,7 +95,7 @@ func Serve(ctx context.Context, listener net.Listener, service Service, log *slo
 	server := New(service.Handler, log)
 	group, ctx := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	group.Go(func() error { return UntilClosed(server, listener) })
+	group.Go(func() error { return UntilClosed(server, &watched{Listener: listener, log: log}) })
 	for _, run := range service.Run {
 		group.Go(func() error {
 			if err := run(running); running.Err() == nil || !errors.Is(err, context.Canceled) {
@@ -118,6 +119,22 @@ func Serve(ctx context.Context, listener net.Listener, service Service, log *slo
 		return nil
 	})
 	return group.Wait()
+}
+
+// watched is a listener that logs its failures, such as too few file descriptors. The server
+// repeats a failed call, and its clients notice nothing but silence.
+type watched struct {
+	net.Listener
+	log  *slog.Logger
+	pace outage.Pace
+}
+
+func (w *watched) Accept() (net.Conn, error) {
+	conn, err := w.Listener.Accept()
+	if err != nil && !errors.Is(err, net.ErrClosed) && w.pace.Due(time.Minute) {
+		w.log.Warn("cannot accept connections", "err", err)
+	}
+	return conn, err
 }
 
 // URL returns the URL of a bound address, on localhost if it is unspecified.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
@@ -131,5 +133,29 @@ func TestServe_cutsOffARequestThatDoesNotEnd(t *testing.T) {
 		stop()
 		require.NoError(t, <-served)
 		<-left
+	})
+}
+
+// exhausted is a listener for which there are no file descriptors.
+type exhausted struct{ pipes }
+
+func (e exhausted) Accept() (net.Conn, error) {
+	select {
+	case <-e.accepted:
+		return nil, net.ErrClosed
+	default:
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+}
+
+func TestServe_warnsOnceAMinuteThatItCannotAccept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged logtest.Buffer
+		ctx, stop := context.WithTimeout(t.Context(), 150*time.Second)
+		defer stop()
+		require.NoError(t, serve.Serve(ctx, exhausted{pipes{make(chan net.Conn)}}, serve.Service{},
+			slog.New(slog.NewTextHandler(&logged, nil))))
+		require.Equal(t, 3, strings.Count(logged.String(), "cannot accept connections"), "%s", &logged)
+		require.Contains(t, logged.String(), "too many open files")
 	})
 }
