@@ -109,8 +109,10 @@ type ConsumerOptions struct {
 	Logger *slog.Logger
 }
 
-// CursorStore stores a consumer's cursor, a short opaque text, durably. Calls
-// of its methods do not overlap.
+// CursorStore stores a consumer's cursor, an opaque text, durably. The text is short
+// while no session is in flight, behind or held. Each such session adds its ID and some
+// 20 bytes: 120 KiB in all with UUIDs and the default bounds. Calls of its methods do not
+// overlap.
 type CursorStore interface {
 	// Load returns the cursor saved last, or "" if there is none.
 	Load(ctx context.Context) (string, error)
