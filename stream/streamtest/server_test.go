@@ -297,7 +297,7 @@ func TestServer_refusesUntilItIsReset(t *testing.T) {
 	refused(503)
 	connect(t, s)
 	s.Refuse(http.StatusUnauthorized, -1)
-	s.Refuse(http.StatusUnauthorized, 0)
+	s.Refuse(0, 0)
 	connect(t, s)
 }
 
