@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
@@ -23,11 +24,12 @@ type Delivery struct {
 	// the session is behind and catching up.
 	More bool
 
-	run     *run
-	entry   *ledger.Entry
-	again   bool   // redelivered by a pass: a failure makes the session fall behind immediately
-	rawDone bool   // the Raw handler has returned nil
-	parts   *parts // of an erasure; nil for any other entry
+	run      *run
+	entry    *ledger.Entry
+	again    bool   // redelivered by a pass: a failure makes the session fall behind immediately
+	rawDone  bool   // the Raw handler has returned nil
+	parts    *parts // of an erasure; nil for any other entry
+	finished atomic.Bool
 
 	decode sync.Once
 	batch  activity.Batch
@@ -85,7 +87,13 @@ func acknowledge(err error, deliveries ...*Delivery) {
 func (r *run) finish(err error, deliveries ...*Delivery) {
 	done := err == nil || schedule.IsPermanent(err)
 	for _, d := range deliveries {
-		if d.parts.finish(done) && r.ledger.Finish(d.entry, done) {
+		switch {
+		case d.finished.Swap(true):
+		case d.parts.finish(done):
+			if r.ledger.Finish(d.entry, done) {
+				r.count(d, err, done)
+			}
+		case err != nil: // a part was refused; the entry is finished by its last one
 			r.count(d, err, done)
 		}
 	}

@@ -22,7 +22,7 @@ type ConsumerStats struct {
 	// Entries skipped.
 	SkippedMalformed   uint64
 	SkippedTooLarge    uint64 // over ConsumerOptions.MaxEventBytes
-	SkippedRefused     uint64 // by an error marked by Permanent
+	SkippedRefused     uint64 // by an error marked by Permanent; of an erasure, each session
 	SkippedHeldTooLong uint64 // sessions released to make room for others, see Delivery.Hold
 
 	Pending int64 // entries in flight: received, not yet acknowledged, and of no session that is behind

@@ -224,10 +224,10 @@ func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 			deliveries = append(deliveries, d)
 			return nil
 		}}, stream.ConsumerOptions{Client: resuming(entryOf("s1", "a"), entryOf("s1", "b"),
-			`{"type":"summary","session_id":"s1"}`).client(),
+			`{"type":"summary","session_id":"s1"}`, `{"type":"erase","user_id":"ada","session_ids":["s1","s2"]}`).client(),
 			Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		synctest.Wait()
-		require.Len(t, deliveries, 3)
+		require.Len(t, deliveries, 6)
 		_, err := deliveries[2].Batch()
 		require.Error(t, err, "it is a summary")
 		deliveries[1].Done(nil)
@@ -239,7 +239,14 @@ func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 		deliveries[2].Done(nil)
 		assert.Equal(t, "after 3", place(t, cursor.saved()))
 		assert.InDelta(t, 2, c.counted(t, "acknowledged_total"), 0)
-		assert.InDelta(t, 1, c.counted(t, "skipped_total", "refused"), 0)
+		deliveries[4].Done(stream.Permanent(errors.New("no such table"))) // the part of s1
+		deliveries[4].Done(nil)
+		deliveries[3].Done(nil)
+		assert.Equal(t, "after 3", place(t, cursor.saved()), "the part of s2 is not finished")
+		deliveries[5].Done(nil)
+		assert.Equal(t, "after 4", place(t, cursor.saved()))
+		assert.InDelta(t, 2, c.counted(t, "skipped_total", "refused"), 0)
+		assert.Contains(t, c.log.String(), "no such table")
 		assert.Zero(t, c.counted(t, "pending"))
 	})
 }
