@@ -124,7 +124,8 @@ func TestErasure_staysBeforeTheLaterEntriesOfASession(t *testing.T) {
 	}
 }
 
-// Actions that wait to be written when their user is erased are never written.
+// Actions that wait to be written when their user is erased are never written. Other users' actions
+// are, even if the erasure is refused.
 func TestWriter_leavesOutErasedActions(t *testing.T) {
 	s := newStream(t, nil)
 	var did notes
@@ -136,7 +137,13 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 		did.add("%s %s", b.SessionID, strings.Join(activitytest.Titles(b), " "))
 		return nil
 	}, &stream.WriterOptions{Debounce: 300 * time.Millisecond, Summarizer: sums,
-		Erase: func(_ context.Context, e stream.Erasure) error { did.erasure(e); return nil }}))
+		Erase: func(_ context.Context, e stream.Erasure) error {
+			did.erasure(e)
+			if slices.Contains(e.SessionIDs, "s2") {
+				return stream.Permanent(errors.New("no such person"))
+			}
+			return nil
+		}}))
 	waittest.Run(t, w.Run)
 	opts := quick()
 	opts.Client, opts.Since = s.Client(), time.Unix(0, 0)

@@ -399,8 +399,8 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	if erasure != nil && !pieces[len(pieces)-1].delivery.dropped() {
 		err = w.applyErasure(ctx, key, *erasure)
 	}
-	if err == nil && len(batches) > 0 {
-		err = w.writeOne(ctx, key, activity.Merge(batches...))
+	if len(batches) > 0 && (err == nil || schedule.IsPermanent(err)) { // a refused erasure refuses no batch
+		err = cmp.Or(w.writeOne(ctx, key, activity.Merge(batches...)), err)
 	}
 	if err != nil && canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
 		w.stats.add(func(s *WriterStats) { s.Failures++ })
