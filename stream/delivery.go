@@ -140,6 +140,10 @@ func (r *run) hold(d *Delivery, wake func(Message) bool) (resume func()) {
 	if other, ok := r.ledger.Hold(d.entry); ok {
 		r.wakes.Delete(other)
 		r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedHeldTooLong++ })
+		r.full.Do(func() {
+			r.consumer.opts.Logger.Warn("stream has too many sessions to hold; skipping those held for longest",
+				"max_behind", r.consumer.opts.MaxBehind)
+		})
 	}
 	r.save()
 	return func() { r.resume(key) }

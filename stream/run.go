@@ -38,6 +38,7 @@ type run struct {
 	goal      atomic.Pointer[string]  // the last id retained then; nil while unknown
 	reading   atomic.Pointer[passage] // the newest pass; nil before the first
 	wakes     sync.Map                // key → func(Message) bool, of the held sessions
+	full      sync.Once               // logs that held sessions are skipped
 }
 
 // maxSavers bounds the acknowledged entries that share a save of the cursor.

@@ -31,7 +31,8 @@ type WriterOptions struct {
 	// Summarizer, if not nil, summarizes the written batches.
 	Summarizer *Summarizer
 	// AwaitLink defers the writes of a session until its conversation is
-	// known.
+	// known. Of deliveries it does so for [ConsumerOptions].MaxBehind sessions; see
+	// [Delivery.Hold].
 	AwaitLink bool
 	// ParkAfter is how long a session's writes may fail before it falls
 	// behind, see [Delivery.Done]; DefaultParkAfter. Batches not delivered by
@@ -101,12 +102,12 @@ type WriterOptions struct {
 // A session is linked to a conversation by [Writer.SessionLinked], or by the
 // first batch with a ConversationID. The first link is permanent: from then on
 // each batch of the session, and each action in it, is written with that
-// ConversationID. With AwaitLink, nothing is written for a session before it is
-// linked. Deliveries wait in the stream: they are held and redelivered after the
-// link, even after a restart if the consumer stores a cursor. For batches passed to
-// Add, the newest 500 actions of each session wait in memory. Batches outside any
-// session cannot be linked: with AwaitLink they are dropped unless they carry a
-// ConversationID.
+// ConversationID. Only an erasure of the session ends the link. With AwaitLink,
+// nothing is written for a session before it is linked. Deliveries wait in the
+// stream: they are held and redelivered after the link, even after a restart if the
+// consumer stores a cursor. For batches passed to Add, the newest 500 actions of each
+// session wait in memory. Batches outside any session cannot be linked: with
+// AwaitLink they are dropped unless they carry a ConversationID.
 type Writer struct {
 	write      func(ctx context.Context, b activity.Batch) error
 	debounce   time.Duration

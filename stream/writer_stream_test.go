@@ -265,6 +265,7 @@ func TestConsumer_boundsHeldEntries(t *testing.T) {
 			IdleTimeout: forever, MaxBehind: 3})
 		synctest.Wait()
 		assert.InDelta(t, 7, c.counted(t, "skipped_total", "held_too_long"), 0)
+		assert.Equal(t, 1, strings.Count(c.log.String(), "level=WARN"), "logged once")
 		assert.Equal(t, "after 7", place(t, cursor.saved()), "the last three are held")
 	})
 }
