@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -284,24 +283,20 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 
 // A useful connection makes the next wait short again; a connection that was only opened does not.
 func TestConsumer_progressResetsTheBackOff(t *testing.T) {
-	beats := func(n int) (chunks []chunk) {
-		return slices.Repeat([]chunk{{15 * time.Second, "event: heartbeat\ndata: {}\n\n"}}, n)
-	}
 	tests := map[string]struct {
 		chunks []chunk
 		reset  bool
 	}{
-		"an entry":                      {[]chunk{events(1, "a")}, true},
-		"an entry that is too large":    {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 2000) + "\n\n"}}, true},
-		"an endless one with an id":     {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 20000) + "\n\n"}}, true},
-		"an endless one":                {[]chunk{{0, "data: " + strings.Repeat("x", 20000) + "\n\n"}}, false},
-		"a gap":                         {[]chunk{{0, "event: gap\ndata: {}\n\n"}}, true},
-		"half a minute with heartbeats": {beats(3), true},
-		"the first heartbeats":          {beats(2), false},
-		"nothing":                       {nil, false},
-		"a greeting":                    {[]chunk{{0, "retry: 1000\n\n"}}, false},
-		"half an entry":                 {[]chunk{{0, "id: 1\ndata: a\n"}}, false},
-		"an event nobody knows":         {[]chunk{{0, "event: news\ndata: a\n\n"}}, false},
+		"an entry":                   {[]chunk{events(1, "a")}, true},
+		"an entry that is too large": {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 2000) + "\n\n"}}, true},
+		"an endless one with an id":  {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 20000) + "\n\n"}}, true},
+		"an endless one":             {[]chunk{{0, "data: " + strings.Repeat("x", 20000) + "\n\n"}}, false},
+		"a gap":                      {[]chunk{{0, "event: gap\ndata: {}\n\n"}}, true},
+		"a heartbeat":                {[]chunk{{15 * time.Second, "event: heartbeat\ndata: {}\n\n"}}, true},
+		"nothing":                    {nil, false},
+		"a greeting":                 {[]chunk{{0, "retry: 1000\n\n"}}, false},
+		"half an entry":              {[]chunk{{0, "id: 1\ndata: a\n"}}, false},
+		"an event nobody knows":      {[]chunk{{0, "event: news\ndata: a\n\n"}}, false},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {

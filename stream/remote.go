@@ -79,7 +79,7 @@ type following struct {
 	deliver  func(feed.Event) error
 	handing  sync.Mutex    // held during a call of deliver
 	ended    error         // deliver's error
-	progress bool          // the connection brought an event or outlasted MaxBackoff
+	progress bool          // the connection brought an event, if only a heartbeat
 	wait     time.Duration // that the server requests before the next connection
 }
 
@@ -367,7 +367,7 @@ func (c *connection) receive(e *sse.Event) {
 	switch name := string(e.Event); {
 	case name == "heartbeat": // there was nothing to send
 		c.hand(feed.Event{Kind: feed.CaughtUp})
-		c.call.progress = c.call.progress || time.Since(c.opened) > c.remote.opts.MaxBackoff
+		c.call.progress = true
 		return
 	case name == "gap":
 		var gap struct{ Requested, Oldest string }
