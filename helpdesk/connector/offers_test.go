@@ -318,6 +318,24 @@ func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
 	})
 }
 
+func TestOffers_ofTheActionsInOneRequestAnswerTheLastMatch(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "canonical_url_ping_pong"},
+		{ID: "back_on_pricing", Page: "/a", Body: "Compare?"}}}, func(w *world, _ *server, conversation string) {
+		var events []activity.Event
+		for i, page := range []string{"/a", "/b", "/a", "/a/x"} {
+			action := viewed(page)
+			events = append(events, activity.Event{ID: fmt.Sprint("one", i), Time: time.Now(), SessionID: "s1", UserID: "u-s1",
+				Action: &action})
+		}
+		_, err := w.recorder.Record(w.t.Context(), acme, events)
+		require.NoError(w.t, err)
+		time.Sleep(time.Second)
+		offers := w.offers(conversation)
+		require.Len(w.t, offers, 1)
+		assert.Equal(w.t, "Compare?", offers[0].Text)
+	})
+}
+
 // People's conversations are never deleted, whenever they were written.
 func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 	run(t, helping, func(w *world, s *server, _ string) {

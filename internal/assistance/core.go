@@ -49,6 +49,8 @@ type Decision struct {
 	// Match is the match, offered or not; zero for NoMatch. To make the offer, pass it
 	// to [Rules.Step].
 	Match Matched
+	// Page is where the user is; empty for NoMatch.
+	Page string
 	// Again is when to call [Core.Ask] if the session does nothing until then; zero for
 	// never. The session's next decision replaces it.
 	Again time.Time
@@ -103,7 +105,7 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 				match.used = instantOf(w.newest())
 			}
 			if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
-				d.Match, d.Reason = match, reason
+				d.Match, d.Reason, d.Page = match, reason, tc.Page()
 			}
 		}
 	}

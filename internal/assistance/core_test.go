@@ -312,6 +312,21 @@ func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	assert.Zero(t, result.Cooldown)
 }
 
+func TestReplay_makesTheLastOfferOfAnEntry(t *testing.T) {
+	var decided []string
+	core := newCore(t, proactive.PingPong{}, proactive.BackOnPricing("/a"))
+	replay := assistance.NewReplay(core, visitor, &assistance.ReplayOptions{Decided: func(_ time.Time,
+		d assistance.Decision) {
+		decided = append(decided, d.Match.Result.TriggerID+" "+string(d.Reason)+" "+d.Page)
+	}})
+	entry := []activity.Action{view(noon, 0, "/a"), view(noon, 1, "/b"), view(noon, 2, "/a"), view(noon, 3, "/a/x")}
+	all := replay.Act(noon, entry...)
+	assert.Equal(t, assistance.Offered, all[2].Reason)
+	replay.Act(noon, view(noon, 4, "/b"), view(noon, 5, "/c"), view(noon, 6, "/b"))
+	assert.Equal(t, []string{"back_on_pricing offered https://app.example.com/a/x",
+		"canonical_url_ping_pong state https://app.example.com/b"}, decided)
+}
+
 func TestReplay_retriesFailedEffects(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong

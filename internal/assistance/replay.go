@@ -12,11 +12,9 @@ import (
 // do not decrease.
 //
 // It decides as the service does but does not wait, so triggers can be tuned on a log.
-// The time of an action is when the log received it:
+// The time of an action is when the log received it, with the other actions of its entry:
 //
-//	for _, action := range batch.Actions {
-//		replay.Act(action.Action, entry.ID.Time())
-//	}
+//	replay.Act(entry.ID.Time(), actions...)
 type Replay struct {
 	core    *Core
 	session Session
@@ -66,12 +64,24 @@ func (r *Replay) Machine() Machine { return r.machine }
 // Restore replaces the machine, like a restart.
 func (r *Replay) Restore(m Machine) { r.machine = m }
 
-// Act lets time pass, and then applies an action of the session.
-func (r *Replay) Act(a activity.Action, now time.Time) Decision {
+// Act lets time pass, and then applies the actions of an entry. It returns the decisions about
+// them. If several of these are an offer, the last one is made, as by the service.
+func (r *Replay) Act(now time.Time, actions ...activity.Action) (all []Decision) {
 	r.Pass(now)
-	d := r.core.Act(&r.window, r.machine, r.session, a, now)
-	r.decided(d, now)
-	return d
+	var offer Decision
+	for _, a := range actions {
+		d := r.core.Act(&r.window, r.machine, r.session, a, now)
+		if all = append(all, d); d.Reason == Offered {
+			offer = d
+		} else {
+			r.decided(d, now)
+		}
+		r.asked = d.Again
+	}
+	if offer.Reason == Offered {
+		r.decided(offer, now)
+	}
+	return all
 }
 
 // Step lets time pass, and then applies an event.
@@ -101,7 +111,9 @@ func (r *Replay) Pass(to time.Time) {
 }
 
 func (r *Replay) ask(now time.Time) {
-	r.decided(r.core.Ask(&r.window, r.machine, r.session, r.asked, now), now)
+	d := r.core.Ask(&r.window, r.machine, r.session, r.asked, now)
+	r.asked = d.Again
+	r.decided(d, now)
 }
 
 func (r *Replay) tick(now time.Time) {
@@ -113,7 +125,6 @@ func (r *Replay) tick(now time.Time) {
 
 // decided makes a decision's offer.
 func (r *Replay) decided(d Decision, now time.Time) {
-	r.asked = d.Again
 	if d.Reason == NoMatch {
 		return
 	}

@@ -137,7 +137,7 @@ func (p *player) play(s step) {
 func (p *player) act(a activity.Action, now time.Time) {
 	a.TimestampStart, a.TimestampEnd, a.Index = activity.Seconds(now), activity.Seconds(now), p.count
 	p.count++
-	d := p.replay.Act(a, now)
+	d := p.replay.Act(now, a)[0]
 	if d.Reason == assistance.NoMatch {
 		p.decisions = append(p.decisions, d)
 	}

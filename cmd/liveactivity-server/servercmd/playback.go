@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -39,7 +40,6 @@ type playback struct {
 // played is a session being replayed as if it were linked to its own conversation.
 type played struct {
 	replay *assistance.Replay
-	page   string // the page of its newest action
 	newest time.Time
 	busy   time.Time // until then an offer is shown, or its trigger cools down
 }
@@ -119,11 +119,13 @@ func (p *playback) take(e eventlog.Entry) {
 		s = p.begin(batch.SessionID)
 	}
 	s.newest = p.now
-	for _, a := range batch.Actions {
-		s.replay.Pass(p.now) // events due earlier happened on the previous page
-		s.page = cmp.Or(a.CanonicalURL, s.page)
-		p.actions++
-		if s.replay.Act(a.Action, p.now).Reason == assistance.NoMatch {
+	actions := make([]activity.Action, len(batch.Actions))
+	for i, a := range batch.Actions {
+		actions[i] = a.Action
+	}
+	p.actions += len(actions)
+	for _, d := range s.replay.Act(p.now, actions...) {
+		if d.Reason == assistance.NoMatch {
 			p.unmatched++
 		}
 	}
@@ -141,7 +143,7 @@ func (p *playback) begin(sessionID string) *played {
 			if d.Reason == assistance.Offered && until.After(s.busy) {
 				s.busy = until
 			}
-			p.lines = append(p.lines, line{at: now, sessionID: sessionID, page: s.page, outcome: o})
+			p.lines = append(p.lines, line{at: now, sessionID: sessionID, page: d.Page, outcome: o})
 		}})
 	p.sessions[sessionID] = s
 	return s
