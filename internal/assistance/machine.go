@@ -29,9 +29,6 @@ var moves = map[State][]State{
 	Conservative: {Thinking, Reactive},
 }
 
-// CanMoveTo reports whether there is a move between the two states.
-func (s State) CanMoveTo(to State) bool { return slices.Contains(moves[s], to) }
-
 // Durations of the [Machine].
 const (
 	// SendWithin is the greatest age of the action that an offer answers.

@@ -2,6 +2,7 @@ package assistance
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/proactive"
@@ -37,7 +38,7 @@ func (s *step) add(e Effect) { s.effects = append(s.effects, e) }
 func (s *step) enter(to State) bool {
 	from := s.State()
 	if from != to {
-		if !from.CanMoveTo(to) {
+		if !slices.Contains(moves[from], to) {
 			return false
 		}
 		s.add(Moved{from, to})
