@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/internal/weblink"
@@ -51,15 +52,20 @@ type Question struct {
 	ProductID, Desk, ConversationID string
 
 	Text      string   // of the message; a line for each if several are answered together
+	Offer     string   // the text of the offer whose label the message is; empty for any other message
 	Summaries []string // of the requester's earlier actions, newest last, at most 3
 	Actions   []string // the requester's newest actions as sentences, oldest first, at most 50
 
 	several []string // the messages if there are several, else nil
 }
 
-// question returns the question for messages that are answered together.
-func question(productID string, of Link, batch []message) Question {
+// question returns the question for messages that are answered together, in a conversation whose
+// assistance is in that state.
+func question(productID string, of Link, batch []message, state assistance.Machine) Question {
 	q := Question{ProductID: productID, Desk: of.Desk, ConversationID: of.ConversationID, Text: batch[0].Text}
+	for _, m := range batch {
+		q.Offer = cmp.Or(q.Offer, state.Answers(m.Text))
+	}
 	if len(batch) == 1 {
 		return q
 	}
@@ -171,6 +177,9 @@ func (q Question) prompt() string {
 	}
 	if len(q.Actions) > 0 {
 		p.WriteString("\nThe customer's last actions, oldest first:\n" + prompt.Data(maxMessage, q.Actions...))
+	}
+	if q.Offer != "" {
+		p.WriteString("\nThe offer of help that the customer answers:\n" + prompt.Data(maxMessage, q.Offer))
 	}
 	if len(q.several) > 0 {
 		p.WriteString("\nThe customer's messages, oldest first, to be answered together:\n" +

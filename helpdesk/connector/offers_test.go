@@ -56,6 +56,7 @@ type world struct {
 	servers  []*server
 	sees     func(eventlog.Log) eventlog.Log // what a server sees of the log; nil for the log
 	events   int
+	asked    atomic.Value // the last prompt
 
 	conversation string
 }
@@ -91,7 +92,10 @@ func (w *world) start(opts Options) *server {
 	s := &server{registry: prometheus.NewRegistry(), done: make(chan struct{})}
 	opts.Metrics = s.registry
 	if w.core != nil {
-		opts.Model = func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil }
+		opts.Model = func(_ context.Context, prompt string) (string, error) {
+			w.asked.Store(prompt)
+			return "Here is how.", nil
+		}
 	}
 	log := w.log
 	if w.sees != nil {
@@ -412,9 +416,12 @@ func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
 		w.says(s, conversation, " yes, SHOW me ")
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.replies(conversation), 1, "without a hook the label is answered")
+		const offered = "The offer of help that the customer answers:\n<data>\nNeed a hand?\n</data>"
+		assert.Contains(t, w.asked.Load(), offered)
 		w.says(s, conversation, "And what does it cost?")
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.replies(conversation), 2)
+		assert.NotContains(t, w.asked.Load(), offered)
 		time.Sleep(10 * time.Minute)
 		assert.True(t, w.desk.Exists(conversation))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "accepted"))
