@@ -5,7 +5,7 @@
 // A [Trigger] recognizes the moment. Pass yours to the service:
 //
 //	stuck := proactive.Predicate("stuck_at_checkout", func(c proactive.TriggerContext) bool {
-//		return c.ActionCount > 40 && proactive.Under(c.Page(), "/checkout")
+//		return len(c.Actions) > 20 && proactive.Under(c.Page(), "/checkout")
 //	})
 //	service, err := liveactivity.New(&liveactivity.Options{
 //		Products: products, // with "proactive": {"enabled": true}
