@@ -51,7 +51,8 @@ type Options struct {
 	// product's configuration refers to them by ID.
 	Triggers []proactive.Trigger
 	// Guide starts the guidance that a user chose; see [proactive.Guidance]. By default, the
-	// choice is answered like any other message.
+	// choice is answered like any other message. The desk waits for it, so ctx ends after a
+	// second. After an error the desk repeats the choice, and so it may be called again.
 	Guide func(ctx context.Context, g proactive.Guidance) error
 	// Model calls a language model with a prompt. It writes public replies to users' messages
 	// in conversations, and summaries of their actions. It must return soon after ctx ends.
