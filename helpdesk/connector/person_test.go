@@ -1,7 +1,9 @@
 package connector
 
 import (
+	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -100,6 +102,19 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 			assert.Len(t, kept, test.notes)
 			assert.Equal(t, test.notes, plan.Conversations)
 			assert.Equal(t, test.left, len(d.stored(t, "chat/c1").Sessions) > 0)
+		})
+	}
+}
+
+func TestConversation_isKeptForADayUnlessItHasOffers(t *testing.T) {
+	for machine, kept := range map[string]bool{`"state":"thinking"`: false, `"state":"reactive_assistance"`: false,
+		`"state":"thinking","dismissals":1`: true, `"state":"thinking","fired":{"t":{"at_us":1}}`: true} {
+		synctest.Test(t, func(t *testing.T) {
+			d, c := newLinks(t), conversation{Sessions: []session{{ID: "s1"}}}
+			require.NoError(t, json.Unmarshal([]byte(`{"machine":{"version":1,`+machine+`}}`), &c))
+			d.put(t, "chat/c1", c)
+			time.Sleep(25 * time.Hour)
+			assert.Equal(t, kept, len(d.stored(t, "chat/c1").Sessions) > 0, machine)
 		})
 	}
 }

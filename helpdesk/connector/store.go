@@ -37,8 +37,8 @@ const modelLease = "model/"
 // modelLeases bound the model calls of a product over all servers: one lease for each call.
 var modelLeases = []string{"model 1", "model 2", "model 3", "model 4"}
 
-// machineTTL is how long a conversation with a machine is kept after its last change,
-// so that a dismissal outlasts the visit.
+// machineTTL is how long a conversation with an offer or a dismissal is kept after its last
+// change, so that a dismissal outlasts the visit.
 const machineTTL = 30 * 24 * time.Hour
 
 // Link names the conversation of a session. The zero Link is no conversation.
@@ -65,7 +65,7 @@ type store struct {
 	log  eventlog.Log
 	docs document.Store
 	dir  *directory.Directory
-	ttl  time.Duration // of a conversation without machine; longer than a session's
+	ttl  time.Duration // of a conversation without offers; longer than a session's
 }
 
 // newStore returns the store over a log whose sessions are remembered for sessionTTL.
@@ -126,7 +126,7 @@ func (s *store) change(r *record) (c document.Change, ok bool, err error) {
 	}
 	ttl := s.ttl
 	switch {
-	case r.Machine != nil:
+	case r.Machine != nil && (len(r.Machine.Fired) > 0 || r.Machine.Dismissed > 0):
 		ttl = max(ttl, machineTTL)
 	case r.isOver():
 		ttl = echoTTL
