@@ -52,10 +52,10 @@ func (a Action) Start() time.Time {
 	return time.UnixMicro(int64(math.Round(a.TimestampStart * 1e6))).UTC()
 }
 
-// Clean returns a copy of the action that is safe to store: URLs as [CleanURL] returns them, texts
-// folded to one line of at most 500 characters, at most ten properties of at most 60 characters,
-// and no marks other than [MarkRage] and [MarkDead]. Actions from [NewAction], [NewEvent] and
-// [NewError] are clean.
+// Clean returns a copy of the action that is safe to store: URLs, in texts as well, as [CleanURL]
+// returns them, texts folded to one line of at most 500 characters, at most ten properties of at
+// most 60 characters, and no marks other than [MarkRage] and [MarkDead]. Actions from [NewAction],
+// [NewEvent] and [NewError] are clean.
 func (a Action) Clean() Action {
 	const most = 10
 	names := slices.Sorted(maps.Keys(a.Properties))
@@ -70,7 +70,7 @@ func (a Action) Clean() Action {
 	a.Marks = slices.DeleteFunc(slices.Clone(a.Marks), func(m string) bool { return m != MarkRage && m != MarkDead })
 	a.Marks = a.Marks[:min(len(a.Marks), len(markWords))]
 	for _, text := range []*string{&a.Type, &a.Title, &a.Description} {
-		*text = cut(fold(*text), maxSentence)
+		*text = cut(fold(withoutSecrets(*text)), maxSentence)
 	}
 	raw, canonical := CleanURL(a.RawURL)
 	if a.CanonicalURL != "" {

@@ -87,7 +87,8 @@ func TestAction_Clean(t *testing.T) {
 	assert.Equal(t, clean, clean.Clean())
 	assert.Equal(t, []string{long, "rage", "dead", "rage"}, a.Marks, "the action itself stays")
 
-	link := activity.Action{Properties: map[string]string{"link": "see https://a.example/?token=s3cret"}}.Clean()
-	assert.Equal(t, "see https://a.example/?token=redacted", link.Properties["link"])
+	const secret, open = "see https://a.example/?token=s3cret", "see https://a.example/?token=redacted"
+	link := activity.Action{Title: secret, Description: secret, Properties: map[string]string{"link": secret}}.Clean()
+	assert.Equal(t, activity.Action{Title: open, Description: open, Properties: map[string]string{"link": open}}, link)
 	assert.Nil(t, activity.Action{}.Clean().Properties)
 }

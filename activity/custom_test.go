@@ -33,6 +33,8 @@ func TestNewEvent_putsInWords(t *testing.T) {
 	}
 	a := activity.NewEvent("Invoice Sent", "", []activity.Property{{"b", "2"}, plan, {"none", " "}}, page)
 	assert.Equal(t, map[string]string{"b": "2", "plan": "pro"}, a.Properties)
+	assert.Equal(t, "Viewed https://a.example/?token=redacted",
+		activity.NewEvent("Viewed https://ada:s3cr3t@a.example/?token=s3cr3t", "", nil, page).Title)
 }
 
 func TestNewError_putsInWords(t *testing.T) {
@@ -51,6 +53,7 @@ func TestNewError_putsInWords(t *testing.T) {
 		{"E", "GET /cb?code=s3cr3t&next=https://a.example/?sid=s3cr3t failed", "Error E",
 			seen + ": E: GET /cb?code=redacted&next=https://a.example/?sid=redacted failed"},
 		{"E", "is a.example/?token=s3cr3t right?", "Error E", seen + ": E: is a.example/?token=redacted right?"},
+		{"GET /a?key=s3cr3t", "", "Error GET /a?key=redacted", seen + ": GET /a?key=redacted"},
 		{"E", "what?  a=b", "Error E", seen + ": E: what? a=b"},
 		{"E", "boom\napp/models/user.rb:12:in `pay'\n\tfrom app.rb:3:in `run'", "Error E", seen + ": E: boom"},
 		{"E", "boom in b.php:3\nStack trace:\n#0 /var/www/b.php(3): pay()", "Error E", seen + ": E: boom in b.php:3"},

@@ -55,11 +55,11 @@ const (
 
 // NewEvent returns an action for a custom event on the page rawURL. The sentence is the part of the
 // description after the subject, such as "sent an invoice"; if empty, it is derived from the name.
-// Values are cleaned like labels and cut after 60 characters; properties with empty values are left
-// out.
+// Name and values are cleaned like labels, and values are cut after 60 characters; properties with
+// empty values are left out.
 func NewEvent(name, sentence string, properties []Property, rawURL string) Action {
 	a := actionOn(TypeEvent, rawURL)
-	a.Title = CleanLabel(name)
+	a.Title = CleanLabel(withoutSecrets(name))
 	var shown []string
 	for _, p := range properties {
 		p.Value = withoutSecrets(p.Value)
@@ -83,7 +83,7 @@ func NewEvent(name, sentence string, properties []Property, rawURL string) Actio
 // NewError returns an action for an error with a type and a message, each of which may be empty,
 // on the page rawURL. The message is cut before a stack trace, and after 120 characters.
 func NewError(typ, message, rawURL string) Action {
-	typ = CleanLabel(typ)
+	typ = CleanLabel(withoutSecrets(typ))
 	message, _ = firstRunes(fold(withoutSecrets(withoutStack(message))), maxMessage)
 	a := actionOn(TypeError, rawURL)
 	a.Title = strings.TrimSuffix("Error "+typ, " ")
