@@ -4,7 +4,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/origin"
@@ -55,23 +54,14 @@ func (b *Bridge) isAllowed(r *http.Request, from string) bool {
 	return from == ownOrigin(r) || origin.Allows(b.origins, from)
 }
 
-// checkHost refuses requests that arrive at a loopback address but name another
-// machine's host. Otherwise DNS rebinding, where a site's name is pointed here
-// after its page has loaded, would make that page one of the bridge's own.
+// checkHost refuses requests after DNS rebinding, which would make the page one of
+// the bridge's own.
 func (b *Bridge) checkHost(r *http.Request) error {
-	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if address == nil || !isLoopback(address.String()) || isLoopback(r.Host) ||
-		origin.Allows(b.origins, "https://"+r.Host) || origin.Allows(b.origins, "http://"+r.Host) {
+	if !httpx.IsRebound(r) || origin.Allows(b.origins, "https://"+r.Host) || origin.Allows(b.origins, "http://"+r.Host) {
 		return nil
 	}
 	return httpx.Errorf(http.StatusMisdirectedRequest,
 		"The bridge does not answer for this host: its origin is not among the allowed ones.")
-}
-
-// isLoopback reports whether a host, with or without a port, is always this
-// machine, whatever DNS says.
-func isLoopback(host string) bool {
-	return origin.IsLoopback(host) || strings.HasSuffix(strings.ToLower(origin.Hostname(host)), ".localhost")
 }
 
 // checkOrigin refuses cross-origin requests that a browser sends without a

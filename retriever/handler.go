@@ -39,7 +39,9 @@ const maxBody = 64 << 10
 // HandlerOptions configure a [Handler]. A zero field means its default.
 type HandlerOptions struct {
 	// APIKey is the bearer token that every request must carry. If it is empty,
-	// anyone with a session ID or an email address may read.
+	// anyone with a session ID or an email address may read. At a loopback address the
+	// handler then refuses requests for another machine's host, which may be a web page's
+	// after DNS rebinding.
 	APIKey string
 	// KeyBy is the meaning of the knowledge_id of POST /retrieval; KeyBySession.
 	KeyBy KeyBy
@@ -81,7 +83,9 @@ func (h *Handler) ServeEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
-	if err := h.authorize(r); err != nil {
+	if err := h.authorize(r); err == errHost {
+		return err
+	} else if err != nil {
 		return httpx.Unauthorized(access.ErrInvalid.Error(), "Bearer")
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -98,10 +102,17 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	return h.write(w, sessionID, math.MaxInt, nil)
 }
 
+// errHost refuses a request for another machine's host.
+var errHost = httpx.Errorf(http.StatusMisdirectedRequest,
+	"Without an API key the retriever does not answer for this host at a loopback address.")
+
 // authorize returns nil for a request with the right key, else errNoKey or
-// errWrongKey.
+// errWrongKey. Without a key configured it returns errHost or nil.
 func (h *Handler) authorize(r *http.Request) error {
-	if h.open {
+	switch {
+	case h.open && httpx.IsRebound(r):
+		return errHost
+	case h.open:
 		return nil
 	}
 	key := access.BearerToken(r)

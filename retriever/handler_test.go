@@ -122,6 +122,26 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 	}
 }
 
+// A page whose site points its own name at this machine would otherwise read everything.
+func TestHandler_withoutAKeyAnswersForThisMachineOnly(t *testing.T) {
+	for host, refused := range map[string]bool{"evil.example:8090": true, "localhost:8090": false} {
+		for _, key := range []string{"", apiKey} {
+			server := httptest.NewServer(newMux(newStore(t), &retriever.HandlerOptions{APIKey: key}))
+			defer server.Close()
+			events, _ := http.NewRequest(http.MethodGet, server.URL+"/events?session_id=s", nil)
+			retrieval, _ := http.NewRequest(http.MethodPost, server.URL+"/retrieval", strings.NewReader(`{"knowledge_id":"s"}`))
+			for _, r := range []*http.Request{events, retrieval} {
+				r.Host = host
+				r.Header.Set("Authorization", "Bearer "+apiKey)
+				response, err := http.DefaultClient.Do(r)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				assert.Equal(t, refused && key == "", response.StatusCode == http.StatusMisdirectedRequest, host+r.URL.Path)
+			}
+		}
+	}
+}
+
 func TestHandler_refusesAStrangerBeforeReadingTheBody(t *testing.T) {
 	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
 	r := httptest.NewRequest(http.MethodPost, "/retrieval", brokenBody{t})
