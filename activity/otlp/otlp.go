@@ -38,6 +38,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
@@ -67,8 +68,8 @@ const name = "liveactivity"
 
 // Options of [Open]; a zero field means its default.
 type Options struct {
-	// Logger takes the failures of exports; slog.Default(). The SDK has one handler for
-	// them in a process.
+	// Logger takes the failures of exports and of the SDK; slog.Default(). The SDK has one
+	// handler for them in a process.
 	Logger *slog.Logger
 }
 
@@ -78,6 +79,9 @@ type Options struct {
 func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 	traces, tracesErr := isOn("TRACES")
 	measures, metricsErr := isOn("METRICS")
+	if tracesErr != nil && metricsErr != nil && tracesErr.Error() == metricsErr.Error() {
+		metricsErr = nil // a mistake in a variable of both
+	}
 	sampler, samplerErr := samplerOf(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
 	if err := errors.Join(tracesErr, metricsErr, samplerErr); err != nil {
 		return nil, err
@@ -87,6 +91,7 @@ func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 		return e, nil
 	}
 	log := cmp.Or(cmp.Or(opts, &Options{}).Logger, slog.Default())
+	otel.SetLogger(logr.FromSlogHandler(log.Handler())) // takes unreadable durations, headers and certificates
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry is not exported", "err", err) }))
 	var err error
 	if e.resource, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),

@@ -1,7 +1,9 @@
 package otlp
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -108,7 +110,8 @@ func TestOpen_followsTheEnvironment(t *testing.T) {
 		"another protocol": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
 			"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"},
 			says: []string{"OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"}},
-		"another address": {env: map[string]string{endpoint: "foo", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "collector:4318"},
+		"another address": {env: map[string]string{endpoint: "foo",
+			"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "collector:4318"},
 			says: []string{endpoint + ": must be a URL", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: must be a URL"}},
 		"another sampler": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "xray"},
 			says: []string{"OTEL_TRACES_SAMPLER: must be"}},
@@ -132,4 +135,22 @@ func TestOpen_followsTheEnvironment(t *testing.T) {
 			require.NoError(t, e.Close(t.Context()))
 		})
 	}
+}
+
+func TestOpen_reportsAMistakeOfBothSignalsOnce(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "foo")
+	_, err := Open(t.Context(), nil)
+	require.EqualError(t, err, "OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://127.0.0.1:4318")
+}
+
+// The SDK's own logger would write lines of another form to standard error.
+func TestOpen_logsWhatTheSDKCannotRead(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+	var logged bytes.Buffer
+	e, err := Open(t.Context(), &Options{Logger: slog.New(slog.NewJSONHandler(&logged, nil))})
+	require.NoError(t, err)
+	require.NoError(t, e.Close(t.Context()))
+	require.Contains(t, logged.String(), `"level":"ERROR"`)
+	require.Contains(t, logged.String(), "soon")
 }
