@@ -49,8 +49,9 @@ type Handlers struct {
 	// returns. It may keep the delivery, but Done must be called in the end. It
 	// returns an error only when ctx has ended. See [Writer.Deliver].
 	Deliver func(ctx context.Context, d *Delivery) error
-	// Gap is called when the server no longer retains everything after the
-	// cursor: entries are lost. It may be nil.
+	// Gap is called when the server no longer retains everything after the cursor, or
+	// everything that a session which is behind has missed: entries are lost. Calls do not
+	// overlap. It may be nil.
 	Gap func(requested, oldest string)
 }
 

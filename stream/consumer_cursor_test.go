@@ -21,7 +21,10 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
 // memoryCursor is a cursor store for tests. It fails the test when its methods
@@ -317,6 +320,31 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 			assert.Zero(t, c.counted(t, "behind"))
 		})
 	}
+}
+
+func TestConsumer_reportsThatASessionWhichIsBehindHasLostEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true,
+			Retention: eventlog.Retention{TTL: time.Hour}}))
+		defer s.Close()
+		var gaps notes
+		c := startConsumer(t, s.URL(), stream.Handlers{
+			Actions: func(_ context.Context, b activity.Batch) error {
+				if b.SessionID == "away" {
+					return errors.New("away")
+				}
+				return nil
+			},
+			Gap: func(requested, oldest string) { gaps.add("%s %s", requested, oldest) },
+		}, stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0)})
+		ids := s.Send(clicksOf("here", "ada", "a"), clicksOf("away", "bob", "b"))
+		time.Sleep(50 * time.Minute)
+		ids = append(ids, s.Send(clicksOf("here", "ada", "c"))...)
+		require.Empty(t, gaps.all())
+		time.Sleep(20 * time.Minute)
+		assert.Equal(t, []string{ids[0] + " " + ids[2]}, gaps.all())
+		assert.Zero(t, c.counted(t, "behind"))
+	})
 }
 
 func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {

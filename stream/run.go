@@ -39,6 +39,7 @@ type run struct {
 	reading   atomic.Pointer[passage] // the newest pass; nil before the first
 	wakes     sync.Map                // key → func(Message) bool, of the held sessions
 	full      sync.Once               // logs that held sessions are skipped
+	gaps      sync.Mutex              // held while a gap is reported
 }
 
 // maxSavers bounds the acknowledged entries that share a save of the cursor.
@@ -184,9 +185,11 @@ func (r *run) lookIfCaughtUp() {
 	}
 }
 
-// gap reports that entries are lost. Only the live reader calls it: a pass does not report
-// gaps.
+// gap reports that entries are lost: to the live reader or, of sessions that are behind, to a
+// pass.
 func (r *run) gap(requested, oldest string) {
+	r.gaps.Lock()
+	defer r.gaps.Unlock()
 	r.consumer.stats.add(func(s *ConsumerStats) { s.Gaps++ })
 	r.consumer.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested,
 		"oldest", oldest)
@@ -253,7 +256,10 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	defer r.ledger.EndPass()
 	_, since := r.ledger.Position()
 	err = r.consumer.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
-		if e.Kind == feed.Entry {
+		switch e.Kind {
+		case feed.Gap:
+			r.gap(e.Requested, e.Oldest)
+		case feed.Entry:
 			if entry := r.ledger.Catch(e.ID, keyOf(e.Message)); entry == nil {
 				r.passOver(e.Message)
 			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry,
