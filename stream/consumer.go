@@ -43,6 +43,8 @@ type Handlers struct {
 	// Raw handles every entry of the stream before the other handlers do,
 	// including entries of unknown types and entries that are not JSON. It is not
 	// called again when a later handler fails, unless the session falls behind.
+	// It gets an erasure once, as an entry without a session: only Erase waits for the
+	// earlier entries of the person's sessions.
 	Raw func(ctx context.Context, m Message) error
 	// Deliver replaces Actions, Summary, Erase and Raw. It receives every entry in
 	// the order of the stream, one at a time: nothing is read until it
@@ -123,6 +125,9 @@ type CursorStore interface {
 	// saved with the next entry. Deliveries kept by a [Writer] are
 	// acknowledged when they are written, possibly after Run has returned;
 	// they are saved then unless Run was called again.
+	//
+	// Its ctx does not end with Run's, so that the last position is saved: a call that
+	// hangs keeps Run from returning.
 	Save(ctx context.Context, cursor string) error
 }
 
