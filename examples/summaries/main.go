@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	writer, err := stream.NewWriter(n.write, &stream.WriterOptions{Debounce: *debounce, Summarizer: summarizer,
-		Logger: logger})
+		Erase: n.erase, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -138,6 +138,16 @@ func (n *notebook) overwrite(_ context.Context, s stream.Summary) error {
 		return err
 	}
 	n.notes[s.SessionID] = left
+	return nil
+}
+
+// erase forgets the sessions of an erased person, as the summarizer does.
+func (n *notebook) erase(_ context.Context, e stream.Erasure) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range e.SessionIDs {
+		delete(n.notes, id)
+	}
 	return nil
 }
 

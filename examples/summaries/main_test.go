@@ -203,6 +203,16 @@ func TestRun_losesNothingWhenTheModelFails(t *testing.T) {
 		"summary of s1, in place of 3 actions\nSummary number 2.\n\n")
 }
 
+func TestRun_forgetsErasedSessions(t *testing.T) {
+	p := start(t, "", "--threshold", "2")
+	p.server.Send(viewed("s1", "pricing"))
+	p.prints(note("s1", line("pricing")))
+	p.server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1"}})
+	p.server.Send(viewed("s1", "help", "billing"))
+	p.prints(note("s1", line("help"), line("billing")),
+		"summary of s1, in place of 2 actions\nVisited help and billing.\n\n")
+}
+
 func TestRun_endsWhenRefused(t *testing.T) {
 	server, err := streamtest.NewServer(nil)
 	require.NoError(t, err)
