@@ -199,6 +199,7 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 		a := d.accounts["zendesk"]
 		assert.Equal(t, want, []int{a.lanes.Len(), a.turns.lanes.Len()}, by)
 	}
+	d.config = Product{Desks: []Desk{{"zendesk", offeringDesk{newScriptDesk("zendesk")}}}, Assistance: &assistance.Core{}}
 	match := func(by linkedBy) {
 		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, func(assistance.Machine, assistance.Session) assistance.Decision {
 			return assistance.Decision{Reason: assistance.Offered}

@@ -177,7 +177,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	} else if d.watch.asks.Set(&known.again, decision.Again) {
 		d.wake.Signal()
 	}
-	if l == nil || decision.Reason == assistance.NoMatch {
+	if l == nil || decision.Reason == assistance.NoMatch || d.config.rules(l.account.desk) == nil {
 		return
 	}
 	match := &offering{Matched: decision.Match, session: known.id, newest: tracing.Action{SessionID: known.id,

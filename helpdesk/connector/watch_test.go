@@ -56,6 +56,20 @@ func (d *delivery) watched(sessionID string) int {
 	return 0
 }
 
+// A product may have another desk that makes offers.
+func TestWatch_keepsNoMatchForADeskWithoutOffers(t *testing.T) {
+	d := newWatching(t).newDelivery("acme")
+	d.mu.Lock()
+	l := d.lane(linkOf("zendesk/7"), time.Now())
+	d.join(l, "linked", 1, eventlog.ID{}, false)
+	d.loaded = eventlog.IDAt(time.Now().Add(time.Hour)) // all actions are its conversation's
+	d.mu.Unlock()
+	d.visits(t, "linked", 2, 0)
+	d.visits(t, "linked", 1, 0)
+	require.Equal(t, 3, d.watched("linked"))
+	assert.Nil(t, l.memo)
+}
+
 // Anyone with the capture token can report any number of sessions.
 func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	s := newWatching(t)
