@@ -314,6 +314,27 @@ func TestContext_ofAConversationOfSeveralSessions(t *testing.T) {
 	assert.ElementsMatch(t, []string{"a", "b", "c", "d"}, c.SessionIDs)
 }
 
+// An agent may tell a participant of a conversation what it reads of it. The newest link decides who that is.
+func TestContext_ofAConversationIsOfOnePerson(t *testing.T) {
+	for name, test := range map[string]struct{ address, want string }{
+		"another address": {"bob@example.com", "ada visitor"}, "no address": {"", "ada visitor"},
+		"the same address": {strings.ToUpper(mail), "bob ada visitor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesks()
+			s := d.start(t)
+			conversation, _ := d.intercom.Created("", helpdesktest.IntercomContact{}, "Hello")
+			for _, who := range [][3]string{{"bob", "bob", test.address}, {"ada", "ada", mail},
+				{"visitor", "0198c2f4-7a6b-7000-8000-000000000001", ""}} {
+				s.acts(who[0], who[1], "of "+who[0], "$pageview", "/"+who[0], `,"$set":{"email":"`+who[2]+`"}`)
+				s.link("of "+who[0], conversation)
+			}
+			c := s.context("conversation_id=" + conversation)
+			assert.Equal(t, []string{"ada", test.want}, []string{c.UserID, paths(c)})
+		})
+	}
+}
+
 // Anybody can link a session to a conversation. That vouches for nobody, and takes nothing from a link
 // that the session's user has signed.
 func TestContext_ofAConversationVouchesForNoStranger(t *testing.T) {

@@ -89,8 +89,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	return &r.answer, nil
 }
 
-// findPerson finds the person's user, or the session without a user; for a conversation, several.
-// If there are none, the answer is empty.
+// findPerson finds the person's user, or the session without a user; for a conversation, perhaps
+// several. If there are none, the answer is empty.
 func (r *reading) findPerson() (err error) {
 	if r.product, r.answer.Prompt, err = r.view.product(r.productID); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (r *reading) findEmail() error {
 	return err
 }
 
-// findConversation finds the users of the sessions linked to a conversation. If there are trusted
-// links, it ignores all others, which anybody can make.
+// findConversation finds the person of a conversation by its sessions. If there are trusted links, it
+// ignores all others, which anybody can make.
 func (r *reading) findConversation() error {
 	sessions, err := r.conversation()
 	if err != nil {
@@ -165,16 +165,32 @@ func (r *reading) findConversation() error {
 	if err != nil {
 		return err
 	}
-	var linked []string
+	var linked, users []string
 	for i, s := range slices.Backward(known) { // the newest link decides who it is
-		user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID)
-		if ok {
-			linked = append(linked, r.ids[i])
-			r.addSubject(cmp.Or(user, s.UserID), r.ids[i])
+		if user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID); ok {
+			linked, users = append(linked, r.ids[i]), append(users, cmp.Or(user, s.UserID))
 		}
 	}
-	r.ids = linked
-	return nil
+	return r.addOne(linked, users)
+}
+
+// addOne adds the sessions of a conversation and their users, except other people: users who are
+// neither visitors nor the first one who is none, and who do not share that person's address.
+func (r *reading) addOne(sessionIDs, users []string) error {
+	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
+	r.ids = nil
+	person := -1
+	for i := 0; i < len(users) && err == nil; i++ {
+		isNamed := users[i] != "" && !directory.IsVisitor(users[i])
+		if isNamed && person < 0 {
+			person, r.userID = i, users[i]
+		}
+		if !isNamed || users[i] == users[person] || emails[i] != "" && strings.EqualFold(emails[i], emails[person]) {
+			r.ids = append(r.ids, sessionIDs[i])
+			r.addSubject(users[i], sessionIDs[i])
+		}
+	}
+	return err
 }
 
 // conversation reads the sessions of the requested conversation from the desk that has it, and sets link.
