@@ -28,7 +28,10 @@
 // sessions. An unknown user gets no records and no error, so a connector can be
 // set up before the first visitor arrives.
 //
-// Everything is in memory and bounded. An empty store that reads the retained
+// Everything is in memory and bounded. The histories of the summarizer have a
+// bound of their own, [stream.SummarizerOptions].MaxBytes, and should outlive the
+// chunks: a summary of a history that started over replaces chunks that it does
+// not cover. An empty store that reads the retained
 // stream again gets back its former records with their times. Summaries are
 // generated again, with the same text unless a model writes them.
 package retriever

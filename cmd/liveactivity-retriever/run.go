@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/llm"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/serve"
@@ -93,7 +94,20 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 		s.summarizer.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
 	}
+	s.shareMemory()
 	return s
+}
+
+// shareMemory divides the memory that the process may keep between records and histories. A
+// history takes up to as much as its records, with a model up to twice as much, and must outlive
+// them: a summary of a history that started over would replace records that it does not cover.
+func (s *settings) shareMemory() {
+	parts := int64(2)
+	if s.summarizer.Model != nil {
+		parts = 3
+	}
+	s.store.MaxBytes = memlimit.Kept() / parts
+	s.summarizer.MaxBytes = memlimit.Kept() - s.store.MaxBytes
 }
 
 const description = "Keeps users' recent actions as records for chatbot platforms such as Dify. " +

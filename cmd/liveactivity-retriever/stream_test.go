@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +64,28 @@ func TestMetrics_areValid(t *testing.T) {
 	for _, private := range []string{"session-1", "ada@example.com", "s3cr3t"} {
 		assert.NotContains(t, metrics, private)
 	}
+}
+
+// Records and histories share the memory of a small container.
+func TestMemory_isBounded(t *testing.T) {
+	t.Parallel()
+	const limit, sessions = 20 << 20, 6000
+	stream := newStream(t)
+	s := launch(t, []string{fmt.Sprint("GOMEMLIMIT=", limit)}, proctest.AnyPort, "--stream-url="+stream.URL(),
+		"--token="+token)
+	things := make([]string, 19)
+	for i := range things {
+		things[i] = strings.Repeat(fmt.Sprint(i), 60)
+	}
+	for i := range sessions {
+		stream.Send(did(fmt.Sprint("s", i), "", things...))
+	}
+	s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, fmt.Sprint(sessions))
+	waittest.Until(t, "the heap is within the limit", func() bool {
+		heap, err := strconv.ParseFloat(s.metric("go_memstats_heap_inuse_bytes"), 64)
+		return assert.NoError(t, err) && heap < limit
+	})
+	assert.Len(t, s.things(fmt.Sprint("s", sessions-1)), len(things), "the newest stay")
 }
 
 const retrieveS1 = `{"knowledge_id":"s1","query":"what did I ` +
