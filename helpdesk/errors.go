@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -15,7 +16,8 @@ type APIError struct {
 	Op     string // "write note"
 	Status int    // the answer's, zero if there was none
 
-	// Code and Message come from the vendor. Message is for logs only.
+	// Code and Message come from the vendor. Message is for logs only; Error omits email
+	// addresses in it.
 	Code, Message string
 	RequestID     string // the vendor's, for its support
 
@@ -38,12 +40,15 @@ type APIError struct {
 	Err error // the cause if there was no readable answer
 }
 
+// addressForm matches an email address in a text.
+var addressForm = regexp.MustCompile(`[^\s"'<>(),:;]+@[^\s"'<>(),:;]+`)
+
 func (e *APIError) Error() string {
 	text := e.Desk + ": " + e.Op
 	if e.Status != 0 {
 		text += fmt.Sprintf(": %d %s", e.Status, http.StatusText(e.Status))
 	}
-	if said := strings.TrimSpace(e.Code + " " + e.Message); said != "" {
+	if said := strings.TrimSpace(e.Code + " " + addressForm.ReplaceAllLiteralString(e.Message, "…@…")); said != "" {
 		text += ": " + said
 	}
 	if e.Err != nil {

@@ -34,3 +34,11 @@ func TestAPIError_ofOneConversationIsNotAccountWide(t *testing.T) {
 		assert.False(t, (&helpdesk.APIError{Status: status, OneConversation: true}).AccountWide(), status)
 	}
 }
+
+// Logs hold no addresses, but vendors' messages do.
+func TestAPIError_omitsAddresses(t *testing.T) {
+	err := &helpdesk.APIError{Desk: "zendesk", Op: "write note", Status: 422, Code: "RecordInvalid",
+		Message: "Requester: <ada+1@example.com> is suspended, bob@example.com: too"}
+	assert.EqualError(t, err,
+		"zendesk: write note: 422 Unprocessable Entity: RecordInvalid Requester: <…@…> is suspended, …@…: too")
+}
