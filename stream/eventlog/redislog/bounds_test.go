@@ -362,6 +362,17 @@ func TestExpiry_isPutOffByEachWrite(t *testing.T) {
 	}
 }
 
+// Anybody may name a product, in a token that nobody issued.
+func TestDocuments_ofUnknownProductsTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	log := open(t, redistest.Start(t).URL(), nil)
+	for i := range 10 {
+		_, err := log.Documents().Get(t.Context(), fmt.Sprint("product", i), "doc")
+		require.NoError(t, err)
+	}
+	require.Empty(t, log.all())
+}
+
 // Expired documents leave no names behind, though others stay.
 func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	t.Parallel()

@@ -48,13 +48,16 @@ func (d documents) Get(ctx context.Context, productID string, names ...string) (
 }
 
 // saw records the newest version of the documents, so that the next one is greater even if
-// Redis has lost it.
+// Redis has lost it. It keeps nothing of a product without documents, which may be a stranger's
+// invention.
 func (d documents) saw(productID string, docs []document.Document) {
 	var newest document.Version
 	for _, doc := range docs {
 		newest = max(newest, doc.Version)
 	}
-	d.log.product(productID).sawVersion(uint64(newest))
+	if newest > 0 {
+		d.log.product(productID).sawVersion(uint64(newest))
+	}
 }
 
 // parseDocument parses a stored document: its version, a space and its value. A deleted document
