@@ -105,6 +105,10 @@ func TestDecode_meanings(t *testing.T) {
 		"a click into a text": {of("Element Clicked",
 			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element `+
 				`Hierarchy":[{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}]`), "Click p" + onA + visitor},
+		"a click on a link in an editor": {of("Element Clicked",
+			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element `+
+				`Hierarchy":[{"tag":"a","attrs":{"href":"/"}},{"tag":"div","classes":["tiptap","ProseMirror"]}]`),
+			"Click link" + onA + visitor},
 		"a click into an editor": {of("Element Clicked",
 			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"div","[Amplitude] Element `+
 				`Hierarchy":[{"tag":"div","attrs":{"type":"x"}}]`), "Click div" + onA + visitor},

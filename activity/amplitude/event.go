@@ -44,6 +44,9 @@ var listedAs = map[string]string{eventRageClick: intake.EventRageClick, eventDea
 // maxElements bounds how many elements around the target are read.
 const maxElements = 128
 
+// maxClasses bounds how many CSS classes of an element are read.
+const maxClasses = 32
+
 // event is an event. Its strings are bounded copies.
 type event struct {
 	typ       string
@@ -140,6 +143,9 @@ func hierarchy(r *intake.Reader, e *event) {
 var ofElement = intake.Fields[element.Element]{
 	"tag": func(r *intake.Reader, e *element.Element) { r.SetString(&e.Tag, intake.MaxText) },
 	"id":  func(r *intake.Reader, e *element.Element) { r.SetString(&e.ID, intake.MaxText) },
+	"classes": func(r *intake.Reader, e *element.Element) {
+		r.Array(maxClasses, func() { e.Class += " " + r.Text(intake.MaxText) })
+	},
 	"attrs": func(r *intake.Reader, e *element.Element) {
 		r.Object(func(key []byte) { attribute(r, e, key) })
 	},

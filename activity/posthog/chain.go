@@ -39,6 +39,7 @@ func parseChain(elements []element.Element, chain string) []element.Element {
 func parseElement(chain string) (e element.Element, rest string, ok bool) {
 	head, attrs, hasAttrs := cutHead(chain)
 	e.Tag = tagOf(head) // its case tells native views from HTML
+	_, e.Class, _ = strings.Cut(head, ".")
 	if !hasAttrs {
 		return e, chain[len(head):], (e.Tag != "" || head == "") && !strings.Contains(head, `="`)
 	}

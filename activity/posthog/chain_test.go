@@ -42,13 +42,15 @@ func TestParseChain(t *testing.T) {
 			chain{{Tag: "NotesView", Text: "Go", Class: "UITextView"}, {Tag: "UIView"}}},
 
 		{"Tailwind variants", `button.hover:bg-sky-700.md:w-1/2.space-y-1.5.dark:md:hover:text-white:text="Buy"`,
-			chain{{Tag: "button", Text: "Buy"}}},
+			chain{{Tag: "button", Class: "hover:bg-sky-700.md:w-1/2.space-y-1.5.dark:md:hover:text-white", Text: "Buy"}}},
 		{"class that reads like a key", `a.text.attr__x.href:text="Buy";body:nth-child="1"`,
-			chain{{Tag: "a", Text: "Buy"}, {Tag: "body"}}},
-		{"class with a key after its colon", `a.hover:text.md:href=x:text="Buy"`, chain{{Tag: "a", Text: "Buy"}}},
+			chain{{Tag: "a", Class: "text.attr__x.href", Text: "Buy"}, {Tag: "body"}}},
+		{"class with a key after its colon", `a.hover:text.md:href=x:text="Buy"`,
+			chain{{Tag: "a", Class: "hover:text.md:href=x", Text: "Buy"}}},
+		{"classes with their attribute", `a.x.y:attr__class="y x"`, chain{{Tag: "a", Class: "y x"}}},
 		{"no classes, no attributes", `main;body`, chain{{Tag: "main"}, {Tag: "body"}}},
 		{"no attributes after the colon", `main:;body:`, chain{{Tag: "main"}, {Tag: "body"}}},
-		{"only classes", `main.a.b:c;body.d`, chain{{Tag: "main"}, {Tag: "body"}}},
+		{"only classes", `main.a.b:c;body.d`, chain{{Tag: "main", Class: "a.b:c"}, {Tag: "body", Class: "d"}}},
 
 		{"escaped quotes", `button:attr__title="say \"hi\"; ok"text="Say \"hi\"; then: go"`,
 			chain{{Tag: "button", Title: `say "hi"; ok`, Text: `Say "hi"; then: go`}}},
@@ -61,7 +63,7 @@ func TestParseChain(t *testing.T) {
 		{"backslash before the next element", `b:text="C:\";i:text="y"`,
 			chain{{Tag: "b", Text: `C:\`}, {Tag: "i", Text: "y"}}},
 		{"backslash before the next element with classes", `b:text="C:\";i.x.y:z:text="y"`,
-			chain{{Tag: "b", Text: `C:\`}, {Tag: "i", Text: "y"}}},
+			chain{{Tag: "b", Text: `C:\`}, {Tag: "i", Class: "x.y:z", Text: "y"}}},
 		{"backslash before the last element", `b:text="C:\";body`, chain{{Tag: "b", Text: `C:\`}, {Tag: "body"}}},
 		{"two backslashes at the end", `b:text="C:\\";i:text="y"`, chain{{Tag: "b", Text: `C:\\`}, {Tag: "i", Text: "y"}}},
 		{"only a backslash", `b:text="\"`, chain{{Tag: "b", Text: `\`}}},
@@ -183,6 +185,7 @@ func TestParseChain_readsChainsOfPosthogJS(t *testing.T) {
 				Placeholder: v("placeholder"), ID: v("id"), Type: v("type"), Role: v("role"),
 			}
 			classes[i] = rapid.SliceOfN(class, 0, 3).Draw(t, "classes")
+			elements[i].Class = strings.Join(classes[i], ".")
 		}
 		chain := formatChain(elements, classes)
 		if got := posthog.ParseChain(chain); !slices.Equal(elements, got) {

@@ -148,6 +148,14 @@ func TestLabel_neverContainsTypedText(t *testing.T) {
 			[]object{{"tag_name": "div", "attr__contenteditable": "true"}}},
 		{"inside of something editable by the bare attribute", object{"tag_name": "b"},
 			[]object{{"tag_name": "div", "attr__contenteditable": ""}}},
+		{"inside of an editor with a class of its own", object{"tag_name": "a"},
+			[]object{{"tag_name": "p"}, {"tag_name": "div", "attr__class": "tiptap ProseMirror focus:ring"}}},
+		{"inside of Slate's editor", object{"tag_name": "span"},
+			[]object{{"tag_name": "p", "attr__data-slate-node": "element"}}},
+		{"inside of Lexical's editor", object{"tag_name": "span", "attr__data-lexical-text": "true"},
+			[]object{{"tag_name": "a"}}},
+		{"inside of Draft.js's editor", object{"tag_name": "span"},
+			[]object{{"tag_name": "div", "attr__data-offset-key": "a-0-0"}}},
 	}
 	// Rich editors and search boxes are often plain elements with a role.
 	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "slider", "TextBox"} {
@@ -406,6 +414,7 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 		`div:` + secret(`attr__contentEditable=""`):                                  "Click div",
 		`div:` + secret(`attr__role="spinbutton button"`):                            "Click button",
 		`ion-input:` + secret(``):                                                    "Click field",
+		`p:` + secret(``) + `;div.tiptap.ProseMirror:nth-child="1"`:                  "Click p", // attributes are masked
 		`input:attr__type="submit"attr__value="Pay now"attr__name="go"nth-child="1"`: "Click Pay now",
 		`input:attr__type=" Button "attr__value="Add row"nth-child="1"`:              "Click Add row",
 		`input:attr__type="submit"nth-child="1"`:                                     "Click button",
@@ -454,6 +463,7 @@ func TestLabel_neverContainsTheTextOfANativeView(t *testing.T) {
 		`PayButton:text="Pay now"attr__class="UIButton";UIView`:                           "Click Pay now",
 		`UISegmentedControl:text="Invoices"`:                                              "Click Invoices",
 		`button.text-field:attr__class="TextField slider text-field"text="Clear"`:         "Click Clear",
+		`button:text="Bold";div.ql-toolbar.ql-snow:attr__class="ql-toolbar ql-snow"`:      "Click Bold",
 		`BUTTON:attr__class="UITextView"text="Clear"`:                                     "Click Clear",
 		`div:attr__class="Slider"text="Monthly";div.picker:attr__class="picker textview"`: "Click Monthly",
 	} {

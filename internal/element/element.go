@@ -6,6 +6,7 @@ package element
 import (
 	"cmp"
 	"strings"
+	"unicode"
 )
 
 // Element is one element on the path from the clicked element up to the body, with the
@@ -24,7 +25,7 @@ type Element struct {
 	Role            string
 	Value           string
 	PHLabel         string
-	Class           string // a web page's CSS classes; for a UIKit view, the name of its superclass
+	Class           string // CSS classes, separated by spaces or dots; for a UIKit view, the name of its superclass
 	ContentEditable string // "true" if the attribute has no value; "" without it
 }
 
@@ -34,14 +35,35 @@ var Unread = Element{ContentEditable: "true"}
 
 // Fold converts the tag to lower case. A tag in mixed case is the class name of an app's native
 // view: then Class becomes the names of that class and its superclass in lower case. For any
-// other element Class becomes empty. The functions of this package expect folded elements.
+// other element Class becomes empty, and an editor's class makes the element editable. The
+// functions of this package expect folded elements.
 func (e *Element) Fold() {
 	tag := strings.ToLower(e.Tag)
 	if tag == e.Tag || strings.ToUpper(tag) == e.Tag { // HTML
+		for class := range strings.FieldsFuncSeq(e.Class, isClassEnd) {
+			if e.ContentEditable == "" && editors[strings.ToLower(class)] {
+				e.ContentEditable = "true"
+			}
+		}
 		e.Tag, e.Class = tag, ""
 		return
 	}
 	e.Tag, e.Class = tag, tag+" "+strings.ToLower(e.Class)
+}
+
+// isClassEnd reports whether r ends a class, in an attribute or in an elements chain.
+func isClassEnd(r rune) bool { return r == '.' || unicode.IsSpace(r) }
+
+// editors are the CSS classes of the editable elements of common editors, in lower case. The
+// browser SDKs of PostHog and Amplitude report the classes of an element with
+// contenteditable="true", but not the attribute.
+var editors = map[string]bool{
+	"prosemirror": true, "ql-editor": true, "ck-editor__editable": true, "cke_editable": true,
+	"mce-content-body": true, "public-drafteditor-content": true, "contenteditable__root": true,
+	"note-editable": true, "fr-element": true, "jodit-wysiwyg": true, "redactor-in": true,
+	"sun-editor-editable": true, "medium-editor-element": true, "pell-content": true,
+	"block-editor-rich-text__editable": true, "codex-editor__redactor": true, "cm-content": true,
+	"codemirror": true, "monaco-editor": true, "ace_editor": true,
 }
 
 // attributes maps the lower-case names of attributes, in an elements chain or in $elements, to
@@ -65,6 +87,9 @@ var attributes = map[string]func(*Element) *string{
 	"attr__ph-label":           func(e *Element) *string { return &e.PHLabel },
 	"attr__class":              func(e *Element) *string { return &e.Class },
 	"attr__contenteditable":    func(e *Element) *string { return &e.ContentEditable },
+	"attr__data-slate-node":    func(e *Element) *string { return &e.ContentEditable }, // in Slate's editor
+	"attr__data-lexical-text":  func(e *Element) *string { return &e.ContentEditable }, // in Lexical's
+	"attr__data-offset-key":    func(e *Element) *string { return &e.ContentEditable }, // in Draft.js's
 }
 
 // Attribute returns the field for the attribute with a name, in any case, or nil for an unused
