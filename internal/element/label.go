@@ -3,12 +3,13 @@ package element
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
 
 // A name comes from the developer, never from the user. In order of preference it is a label
-// added for this purpose, the text of a button or link, an attribute for assistive technology,
+// added for this purpose, the words of a button or link, an attribute for assistive technology,
 // a field's name, or an ID. Texts are never used if one of the elements may contain typed text
 // or a choice. Without a name, only the element's noun is left.
 
@@ -50,20 +51,27 @@ func clickTarget(elements []Element, text string) activity.Target {
 	if isCaptioned(clicked) {
 		return activity.Target{Label: firstLabel(clicked.Value, attributeLabel(clicked)), Element: noun(control)}
 	}
-	label := markedLabel(elements)
+	label, symbol := markedLabel(elements), ""
 	if label == "" && !isPrivate(elements) {
 		if isControl(control) {
 			label = firstLabel(control.Text)
 		}
 		label = firstLabel(label, text, clicked.Text)
+		if !strings.ContainsFunc(label, isSpoken) {
+			label, symbol = "", label
+		}
 	}
 	label = firstLabel(label, attributeText(control))
 	for i := range inside { // such as the icon that has the clicked path
 		label = firstLabel(label, attributeText(&inside[i]))
 	}
-	label = firstLabel(label, fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked))
+	label = firstLabel(label, symbol, fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked))
 	return activity.Target{Label: label, Element: noun(control)}
 }
+
+// isSpoken reports whether r is part of a word or number, unlike a symbol such as the "×" of a
+// close button.
+func isSpoken(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // isControl reports whether e is a button or a link.
 func isControl(e *Element) bool {
