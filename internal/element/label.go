@@ -33,9 +33,9 @@ func Target(typ string, elements []Element, text string) activity.Target {
 	return clickTarget(elements, text)
 }
 
-// clickTarget prefers a clicked button or link to the elements inside it: a click on the "Add"
-// in an "Add to cart" button is a click on the button. It uses the innermost button, link or
-// named field, or else the clicked element itself.
+// clickTarget prefers a clicked control to the elements inside it: a click on the "Add" in an
+// "Add to cart" button is a click on the button. It uses the innermost control or named field,
+// or else the clicked element itself.
 func clickTarget(elements []Element, text string) activity.Target {
 	clicked, control, inside := &elements[0], &elements[0], elements[:1]
 	if hasOption(elements) {
@@ -73,9 +73,25 @@ func clickTarget(elements []Element, text string) activity.Target {
 // close button.
 func isSpoken(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// isControl reports whether e is a button or a link.
+// isControl reports whether e is a button, a link or another element to click.
 func isControl(e *Element) bool {
-	return e.Tag == "button" || e.Tag == "a" || e.hasRole("button") || isTouchable(e)
+	return e.Tag == "button" || e.Tag == "a" || controlNoun(e) != "" || isTouchable(e)
+}
+
+// controlNouns are the nouns for elements to click, by their ARIA roles.
+var controlNouns = map[string]string{
+	"button": "button", "link": "link", "tab": "tab", "switch": "switch", "checkbox": "checkbox", "radio": "radio button",
+	"menuitem": "menu item", "menuitemcheckbox": "menu item", "menuitemradio": "menu item",
+}
+
+// controlNoun returns the noun for e's first role that is one of controlNouns, else "".
+func controlNoun(e *Element) string {
+	for role := range strings.FieldsSeq(strings.ToLower(e.Role)) {
+		if noun := controlNouns[role]; noun != "" {
+			return noun
+		}
+	}
+	return ""
 }
 
 // isTouchable reports whether e is a React Native button, whose component has a name such as
@@ -230,8 +246,11 @@ func noun(e *Element) string {
 	switch {
 	case isField(e.Tag), isField(e.Class):
 		return "field"
-	case e.hasRole("button"), isTouchable(e):
+	case isTouchable(e):
 		return "button"
+	}
+	if noun := controlNoun(e); noun != "" {
+		return noun
 	}
 	if tag := activity.CleanLabel(e.Tag); tag != "" {
 		return tag
