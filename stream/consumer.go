@@ -114,8 +114,9 @@ type ConsumerOptions struct {
 
 // CursorStore stores a consumer's cursor, an opaque text, durably. The text is short
 // while no session is in flight, behind or held. Each such session adds its ID and some
-// 20 bytes: 120 KiB in all with UUIDs and the default bounds. Calls of its methods do not
-// overlap.
+// 20 bytes: 120 KiB in all with UUIDs and the default bounds. A cursor belongs to one
+// consumer: two that share it overwrite each other's position. Calls of the methods do
+// not overlap.
 type CursorStore interface {
 	// Load returns the cursor saved last, or "" if there is none.
 	Load(ctx context.Context) (string, error)
@@ -254,8 +255,8 @@ func (c *Consumer) Connected() bool {
 }
 
 // CaughtUp reports whether the consumer has acknowledged everything that the
-// stream retained when it was first opened. It stays true when the connection
-// is lost.
+// stream retained when it was first opened, except the entries of sessions that are
+// behind. It stays true when the connection is lost.
 func (c *Consumer) CaughtUp() bool { return c.caughtUp.Load() }
 
 // Run consumes the stream. It returns only after all handlers have returned: with
