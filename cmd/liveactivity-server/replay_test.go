@@ -120,6 +120,17 @@ func TestReplay_asksTheTriggersOfTheProductFile(t *testing.T) {
 	assert.Contains(t, replayed(t, dir, "--config="+path), "canonical_url_ping_pong: 1 offered", "globex has the defaults")
 }
 
+func TestReplay_warnsOfATriggerThatCannotMatch(t *testing.T) {
+	t.Parallel()
+	dir := recorded(t, func(v *visits) { v.visit("acme", "s1", "/pricing") })
+	path := productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"proactive":
+		{"triggers": [{"id": "error_seen"}]}}}]}`)
+	p := launch(t, nil, "proactive", "replay", "--data-dir="+dir, "--config="+path)
+	require.Zero(t, p.Wait(ends), p.Stderr.String())
+	assert.Equal(t, "warning: "+path+`: products[0].integration_config.proactive.triggers[0]: without "$exception" in `+
+		"events it never matches\n", p.Stderr.String())
+}
+
 // contentsOf returns the files of a folder, with their contents and times.
 func contentsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()

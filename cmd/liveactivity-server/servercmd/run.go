@@ -196,13 +196,17 @@ func loadFile(path string, opts *liveactivity.Options) (file liveactivity.File, 
 	return file, warnings, err
 }
 
-// load returns a product file, reduced to the product with that ID if one is given. Its error
-// includes all mistakes in the flags so far. Without an error, a requested product exists.
+// load returns a product file, reduced to the product with that ID if one is given. It prints the
+// file's warnings. Its error includes all mistakes in the flags so far. Without an error, a
+// requested product exists.
 func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	if c.wrong.Require("--config", path, "the product file"); path == "" {
 		return file, c.wrong.Err()
 	}
-	file, _, err = loadFile(path, c.added)
+	file, warnings, err := loadFile(path, c.added)
+	for _, warning := range warnings {
+		fmt.Fprintln(c.stderr, "warning:", warning)
+	}
 	c.wrong.Add(err)
 	if productID != "" && err == nil {
 		isOther := func(p liveactivity.Product) bool { return p.ProductID != productID }
