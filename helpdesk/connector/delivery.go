@@ -272,6 +272,9 @@ func (d *delivery) applyNotice(n notice, now time.Time) {
 	if n.SessionID != "" {
 		d.join(l, n.SessionID, newLink, eventlog.ID{}, n.Stranger)
 		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
+		if n.Shared {
+			d.watch.forget(n.SessionID) // triggers do not see another person's actions
+		}
 	}
 	d.lookAt(l, now, !n.Stranger)
 }

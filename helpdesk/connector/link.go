@@ -214,7 +214,7 @@ func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, 
 		joined.vouch(c)
 		r.Sessions = append(r.Sessions, joined)
 	}
-	n.Stranger = r.session(sessionID).by() == byStranger
+	n.Stranger, n.Shared = r.session(sessionID).by() == byStranger, len(r.session(sessionID).Others) > 0
 	put, _, err := l.store.change(&r)
 	if err != nil {
 		return "", err

@@ -814,6 +814,25 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	})
 }
 
+func TestOffers_offersNoHelpForActionsOfAUserBeforeTheLink(t *testing.T) {
+	run(t, helping, func(w *world, s *server, _ string) {
+		visit := func(user, page string) {
+			w.events++
+			w.record(viewed(page), activity.Event{ID: fmt.Sprint("shared", w.events), Time: time.Now(), SessionID: "shared",
+				UserID: user, Email: user + "@acme.example", Identified: true})
+			time.Sleep(time.Second)
+		}
+		visit("joe", "/docs")
+		visit("bob", "/home")
+		conversation := w.chatAs(s, "bob@acme.example", "")
+		visit("bob", "/docs")
+		assert.Empty(t, w.offers(conversation), "Joe was there before")
+		visit("bob", "/team")
+		visit("bob", "/docs")
+		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
 // A page can link any session to any conversation. Such a session leads to no offer there, although
 // the desk vouches for the conversation's own session.
 func TestOffers_offersNothingForASessionThatAStrangerAdded(t *testing.T) {

@@ -178,6 +178,7 @@ type notice struct {
 	Link
 	SessionID string   `json:"session_id,omitempty"` // that was linked
 	Stranger  bool     `json:"stranger,omitempty"`   // only a stranger has
+	Shared    bool     `json:"shared,omitempty"`     // somebody else acted in it before
 	Waiting   *Waiting `json:"waiting,omitempty"`    // that waits
 	Over      bool     `json:"over,omitempty"`       // it waits no longer
 	Gone      string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
