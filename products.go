@@ -67,7 +67,6 @@ func (s *Service) warnOfConfiguration(productID string) {
 		return // it has just been removed
 	}
 	var warnings []string
-	offers := false
 	for _, desk := range product.Desks {
 		can := desk.Desk.Capabilities()
 		switch {
@@ -79,11 +78,10 @@ func (s *Service) warnOfConfiguration(productID string) {
 			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
 		}
 		warnings = append(warnings, can.Warnings...)
-		offers = offers || can.Offerer != nil
 	}
 	configured := s.products.Configuration(productID)
-	if config := configured.IntegrationConfig.Proactive; !offers && config != nil && config.Enabled {
-		warnings = append(warnings, "proactive is enabled, and none of the product's desks can show an offer; Intercom can")
+	if advice := configured.OfferAdvice(product.Desks); advice != "" {
+		warnings = append(warnings, "proactive is enabled, and "+advice)
 	}
 	if advice := configured.Identity.Advice(); s.replies && advice != "" {
 		warnings = append(warnings, advice)

@@ -22,7 +22,7 @@ func withZendesk(t *testing.T, config string) string {
 	return productFile(t, `{"products": [
 		{"product_id": "acme", "webhook_secret": "x", "allowed_origins": ["https://app.acme.example"],
 			"integration_config": {"zendesk": `+config+`}},
-		{"product_id": "globex", "webhook_secret": "x"}]}`)
+		{"product_id": "globex", "webhook_secret": "x", "integration_config": {"proactive": {"enabled": true}}}]}`)
 }
 
 func zendeskConfig(desk *helpdesktest.Zendesk, signingSecret string) string {
@@ -40,7 +40,9 @@ func TestCheck_reportsEveryPart(t *testing.T) {
 		"    ok       The user may set up webhooks and triggers.\n"+
 		"  note     Without a signature, links by /sessions/link lead to notes alone, which are written last: sign the "+
 		"users with identity.secrets.\n"+
-		"product globex\n  ok       It has no help desk.\n", p.Stdout.String())
+		"product globex\n  ok       It has no help desk.\n"+
+		"  note     Proactive is enabled, and none of the product's desks can show an offer; Intercom can.\n",
+		p.Stdout.String())
 	assert.Empty(t, p.Stderr.String())
 	for _, r := range desk.Requests() {
 		assert.Equal(t, "GET", r.Method, "nothing is changed")

@@ -118,3 +118,14 @@ func (product Product) OpenDesks(desks []helpdesk.Kind) ([]connector.Desk, error
 	}
 	return opened, errors.Join(errs...)
 }
+
+// OfferAdvice returns a sentence if the product enables offers that none of its open desks can
+// show, or "".
+func (product Product) OfferAdvice(desks []connector.Desk) string {
+	config := product.IntegrationConfig.Proactive
+	shows := func(d connector.Desk) bool { return d.Desk.Capabilities().Offerer != nil }
+	if config == nil || !config.Enabled || slices.ContainsFunc(desks, shows) {
+		return ""
+	}
+	return "none of the product's desks can show an offer; Intercom can"
+}

@@ -106,6 +106,9 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 		}
 		report(desk.Name, findings)
 	}
+	if advice := product.OfferAdvice(desks); advice != "" {
+		fmt.Fprintf(stdout, "  note     Proactive is enabled, and %s.\n", advice)
+	}
 	return missing
 }
 
