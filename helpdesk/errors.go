@@ -51,6 +51,9 @@ func (e *APIError) Error() string {
 	if said := strings.TrimSpace(e.Code + " " + addressForm.ReplaceAllLiteralString(e.Message, "…@…")); said != "" {
 		text += ": " + said
 	}
+	if e.RequestID != "" {
+		text += " (request " + e.RequestID + ")"
+	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

@@ -15,6 +15,11 @@ func TestAPIError_ofAWrongConfigurationIsAccountWide(t *testing.T) {
 	}
 }
 
+func TestAPIError_namesTheRequestForTheVendorsSupport(t *testing.T) {
+	e := &helpdesk.APIError{Desk: "zendesk", Op: "write note", Status: 500, Code: "InternalError", RequestID: "1f"}
+	assert.EqualError(t, e, "zendesk: write note: 500 Internal Server Error: InternalError (request 1f)")
+}
+
 func TestAPIError_isTemporaryOnlyWhereTheSameRequestMaySucceed(t *testing.T) {
 	for _, status := range []int{0, 407, 408, 409, 421, 423, 425, 429, 500, 503} {
 		assert.True(t, (&helpdesk.APIError{Status: status}).Temporary(), status)
