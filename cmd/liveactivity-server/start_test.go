@@ -37,7 +37,8 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	assert.Equal(t, url+"/webhook/demo", printed(t, p, "webhook"))
 
 	key, secret, token := printed(t, p, "key"), printed(t, p, "webhook secret"), printed(t, p, "capture token")
-	assert.Contains(t, printed(t, p, "posthog-js"), "posthog.init('"+token+"', {api_host: '"+url+"'})")
+	assert.Equal(t, "posthog.init('"+token+"', {api_host: '"+url+"', capture_pageview: 'history_change'})",
+		printed(t, p, "posthog-js"))
 	event := pageview("u1", "https://app.example.com/a")
 	for what, got := range map[string]func() (int, string){
 		"webhook": func() (int, string) {

@@ -124,6 +124,14 @@ func (s *service) runInPage(tab *browsertest.Tab, url string, p docPage, script 
 		_, raw := s.lookup("user_42")
 		return strings.Contains(raw, url)
 	})
+	if p.begins == "posthog.init(" {
+		page, _, _ := strings.Cut(url, "?")
+		tab.Do("go on in a single-page app", chromedp.Evaluate[chromedp.Void](`history.pushState({}, '', '`+page+`/next')`))
+		waittest.Until(s.t, "the next page is reported", func() bool {
+			_, raw := s.lookup("user_42")
+			return strings.Contains(raw, page+"/next")
+		})
+	}
 	if p.begins == "window.difyChatbotConfig" {
 		known := s.get("/context/" + productID + "?session_id=" + tab.Eval(`difyChatbotConfig.inputs.session_id`))
 		assert.Contains(s.t, known, url, "the chat names the session in which the user acts")

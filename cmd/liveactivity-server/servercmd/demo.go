@@ -98,7 +98,7 @@ There is no product file, so there is one product, %q. Its secrets are new at ev
   event stream    %s
   MCP server      %s
   webhook         %s
-  posthog-js      posthog.init('%s', {api_host: '%s'})
+  posthog-js      posthog.init('%s', {api_host: '%s', capture_pageview: 'history_change'})
 
 To report a page view and see it as live activity, paste this:
 

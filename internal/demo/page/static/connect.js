@@ -6,6 +6,7 @@ import { byId } from "./dom.js";
 export function connect(token) {
   const snippet = `posthog.init(${JSON.stringify(token)}, {
   api_host: ${JSON.stringify(location.origin)},
+  capture_pageview: "history_change",
 }, "liveactivity");`;
   byId("snippet").textContent = snippet;
   byId("connect-open").addEventListener("click", () => byId("connect").showModal());
