@@ -41,7 +41,7 @@ func TestKeys_openTheirProductAndScopeOnly(t *testing.T) {
 		"none":            {"X-None: x", invalid},
 		"wrong":           {bearer("wrong"), invalid},
 		"webhook secret":  {bearer(acmeSecret), invalid},
-		"project token":   {bearer(acmeToken), invalid},
+		"capture token":   {bearer(acmeToken), invalid},
 		"admin key":       {bearer(adminKey), invalid},
 		"both scopes":     {bearer(acmeKey), [...]int{200, 403, 200, 200, 200, 200, 200}},
 		"scope mcp":       {bearer(acmeMCP), [...]int{200, 403, 200, 200, 403, 200, 200}},

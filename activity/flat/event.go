@@ -72,7 +72,7 @@ type decoder struct {
 	event   event
 }
 
-// Next implements [intake.Decoder]. No event carries a project token.
+// Next implements [intake.Decoder]. No event carries a capture token.
 func (d *decoder) Next() (token string) {
 	d.event = event{}
 	d.Event(&d.event.id, func() { d.read(d.Reader, &d.event) })

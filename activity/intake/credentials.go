@@ -10,7 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// productOf returns the product of a project token. An unknown token is a 401 with the scheme, which
+// productOf returns the product of a capture token. An unknown token is a 401 with the scheme, which
 // may be empty, in WWW-Authenticate.
 func (in *Intake) productOf(token, scheme string) (productID string, err error) {
 	productID, ok, err := in.products.ProductOfToken(token)
@@ -18,7 +18,7 @@ func (in *Intake) productOf(token, scheme string) (productID string, err error) 
 	case err != nil:
 		return "", httpx.Unavailable(err)
 	case !ok:
-		return "", httpx.Unauthorized("The project token is missing or unknown.", scheme)
+		return "", httpx.Unauthorized("The capture token is missing or unknown.", scheme)
 	}
 	return productID, nil
 }

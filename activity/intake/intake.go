@@ -31,7 +31,7 @@ type Products interface {
 	// ProductOfID returns the product with an ID. It reports false, which makes the response a
 	// 404, if there is none.
 	ProductOfID(productID string) (p Product, ok bool, err error)
-	// ProductOfToken returns the product of a project token. Strangers can send any token, so
+	// ProductOfToken returns the product of a capture token. Strangers can send any token, so
 	// the lookup of an unknown one should be cheap.
 	ProductOfToken(token string) (productID string, ok bool, err error)
 }

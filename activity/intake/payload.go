@@ -17,14 +17,14 @@ import (
 // MaxEvents is the largest number of events in a request; more are a 413. SDKs send tens.
 const MaxEvents = 10_000
 
-// MaxToken is the number of bytes of a project token that are read: one more than the longest valid
+// MaxToken is the number of bytes of a capture token that are read: one more than the longest valid
 // token, so longer ones are unknown.
 const MaxToken = 256 + 1
 
 // Form names the fields of a vendor's envelope, which apply to all events of a request.
 type Form struct {
 	Batch  string    // the array of events
-	Tokens [2]string // the project token; the first one counts; "" for none
+	Tokens [2]string // the capture token; the first one counts; "" for none
 	SentAt string    // when the request was sent, by the sender's clock
 	// Trim converts the field's value to the token; nil for the value itself.
 	Trim func(token string) string

@@ -26,7 +26,7 @@ func NewSource(form Form, newDecoder func(*Reader) Decoder) *Source {
 
 // Decoder decodes the events of a request, one after the other.
 type Decoder interface {
-	// Next reads the next JSON value, whether an event or not, and returns its project token, ""
+	// Next reads the next JSON value, whether an event or not, and returns its capture token, ""
 	// for none. It must consume exactly that value and drop the state of the one before.
 	Next() (token string)
 	// Meaning fills in m, which is empty, for the event that Next read. It is called at most
@@ -118,7 +118,7 @@ func (s *Source) each(p *payload, from Request, take func(token string, m *Meani
 	d.from, d.meaning = Request{}, Meaning{}
 }
 
-// token returns the project token of the request, or else the first token of its events, or "".
+// token returns the capture token of the request, or else the first token of its events, or "".
 func (s *Source) token(p *payload) (token string) {
 	if token = cmp.Or(p.tokens[:]...); token == "" {
 		d := s.decoders.Get().(*decoding)

@@ -59,7 +59,7 @@ func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
 				assert.NotEmpty(t, s.sink.take(shop))
 				return
 			}
-			assert.Equal(t, "The project token is missing or unknown.", requireError(t, w, http.StatusUnauthorized))
+			assert.Equal(t, "The capture token is missing or unknown.", requireError(t, w, http.StatusUnauthorized))
 			assert.Empty(t, w.Header().Get("WWW-Authenticate"), "a browser would ask for a password")
 			assert.Empty(t, s.sink.events)
 		})

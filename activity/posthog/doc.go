@@ -4,7 +4,7 @@
 // PostHog's webhook destinations post to [intake.Intake.Webhook], which asks for
 // the product's secret. posthog-js and PostHog's server SDKs, with their host
 // pointed here instead of at PostHog, post to [Handler.ServeSDK]. It identifies
-// the product by the project token, and also answers the other calls
+// the product by the capture token, and also answers the other calls
 // that posthog-js needs to run cleanly:
 //
 //	in, err := intake.New(sink, products, nil) // shared with other sources

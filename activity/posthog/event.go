@@ -72,7 +72,7 @@ type event struct {
 	buttonOrLinkText string
 }
 
-// token returns the project token that the event itself carries.
+// token returns the capture token that the event itself carries.
 func (e *event) projectToken() string { return cmp.Or(e.apiKey, e.token, e.properties.token) }
 
 // proof returns the event's evidence of its user: a hash or a token.

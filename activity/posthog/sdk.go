@@ -109,7 +109,7 @@ func tokenInPath(path string) string {
 
 // ServeSDK handles the calls of posthog-js and of PostHog's other SDKs on the
 // paths of [IsSDKPath], from pages of any origin that the product named in the
-// call does not exclude. Events must carry a project token of one of the
+// call does not exclude. Events must carry a capture token of one of the
 // products. Session recordings are discarded. Every other path gets a 404,
 // which pages can read as well.
 func (h *Handler) ServeSDK(w http.ResponseWriter, r *http.Request) {
