@@ -142,7 +142,7 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		if err == nil {
 			break
 		}
-		if err := awaitStorage(ctx, d.logger, err); err != nil {
+		if err := d.store.awaitStorage(ctx, d.logger, err); err != nil {
 			return start, err
 		}
 	}

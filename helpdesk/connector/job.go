@@ -511,7 +511,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 		if err == nil {
 			break
 		}
-		if err := awaitStorage(ctx, j.d.logger, err); err != nil {
+		if err := j.d.store.awaitStorage(ctx, j.d.logger, err); err != nil {
 			return err
 		}
 	}
@@ -572,7 +572,7 @@ func (j *job) update(ctx context.Context, change func(*conversation) error) erro
 		if errors.Is(err, errNoDocument) || errors.Is(err, document.ErrInvalid) {
 			return err
 		}
-		if err := awaitStorage(ctx, j.d.logger, err); err != nil {
+		if err := j.d.store.awaitStorage(ctx, j.d.logger, err); err != nil {
 			return err
 		}
 	}
@@ -635,7 +635,7 @@ func (j *job) gone(ctx context.Context, cause error) error {
 	for _, s := range j.r.Sessions {
 		if err := j.d.store.unlink(ctx, j.d.productID, j.lane.link(), s.ID); err != nil {
 			j.back(time.Now().Add(storageRetry))
-			return awaitStorage(ctx, j.d.logger, err)
+			return j.d.store.awaitStorage(ctx, j.d.logger, err)
 		}
 	}
 	tried := false

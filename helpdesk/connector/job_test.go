@@ -1,9 +1,12 @@
 package connector
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,4 +263,17 @@ func TestDelivery_ordersTheConversationsOfASession(t *testing.T) {
 	join(second, 3)
 	join(first, 0)
 	assert.Equal(t, []*lane{first, second}, d.bySession["s"])
+}
+
+// With wrong credentials for storage every product fails every second.
+func TestStore_warnsOnceAMinuteForAllProducts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&logged, nil))
+		var s store
+		for range 90 {
+			require.NoError(t, s.awaitStorage(t.Context(), logger.With("product_id", "acme"), errAway))
+		}
+		require.Equal(t, 2, strings.Count(logged.String(), "conversations wait for storage"), "%s", &logged)
+	})
 }

@@ -107,7 +107,7 @@ func (d *delivery) resolve() {
 	links := slices.SortedFunc(maps.Values(d.waiting), func(a, b Waiting) int { return a.At.Compare(b.At) })
 	d.spawn(func(ctx context.Context) error {
 		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
-			return awaitStorage(ctx, d.logger, err)
+			return d.store.awaitStorage(ctx, d.logger, err)
 		}
 		return nil
 	})
@@ -227,5 +227,5 @@ func (d *delivery) putBack(ctx context.Context, jobs []*job, err error) error {
 	for _, j := range jobs {
 		j.back(time.Now())
 	}
-	return awaitStorage(ctx, d.logger, err)
+	return d.store.awaitStorage(ctx, d.logger, err)
 }

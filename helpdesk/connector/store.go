@@ -66,6 +66,8 @@ type store struct {
 	docs document.Store
 	dir  *directory.Directory
 	ttl  time.Duration // of a conversation without offers; longer than a session's
+
+	complaints outage.Pace // of all products
 }
 
 // newStore returns the store over a log whose sessions are remembered for sessionTTL.
@@ -238,14 +240,19 @@ func (s *store) each(ctx context.Context, productID, prefix string, see func(doc
 	}
 }
 
-// awaitStorage waits storageRetry before storage is asked again, and logs the reason. It returns an
-// error if there is no point in waiting: ctx has ended, or the log is closed.
-func awaitStorage(ctx context.Context, logger *slog.Logger, err error) error {
+// awaitStorage waits storageRetry before storage is asked again, and logs the reason, as a warning
+// at most once in complainEvery: every product may fail every second. It returns an error if there
+// is no point in waiting: ctx has ended, or the log is closed.
+func (s *store) awaitStorage(ctx context.Context, logger *slog.Logger, err error) error {
 	if errors.Is(err, eventlog.ErrClosed) {
 		return err
 	}
+	level := outage.Level(err, slog.LevelWarn)
+	if level == slog.LevelWarn && !s.complaints.Due(complainEvery) {
+		level = slog.LevelDebug
+	}
 	if ctx.Err() == nil {
-		logger.Log(ctx, outage.Level(err, slog.LevelWarn), "conversations wait for storage", "err", err)
+		logger.Log(ctx, level, "conversations wait for storage", "err", err)
 	}
 	select {
 	case <-ctx.Done():
@@ -255,5 +262,7 @@ func awaitStorage(ctx context.Context, logger *slog.Logger, err error) error {
 	}
 }
 
-// storageRetry is the pause before storage that failed is asked again.
-const storageRetry = time.Second
+const (
+	storageRetry  = time.Second // before storage that failed is asked again
+	complainEvery = time.Minute // the least time between two such warnings
+)
