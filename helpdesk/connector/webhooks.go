@@ -54,10 +54,9 @@ type statusAnswer struct {
 // conversations. Mount it under POST /chatbot-webhook/{product_id}.
 //
 // The answer is 200 with a status once the webhook's effect is stored, or if there is none. A
-// repetition within a day has no further effect and gets the same answer, and an event of an
-// earlier day is ignored. A missing or wrong signature is a 401, an unknown product a 404, a
-// malformed body a 400, and a webhook for which its conversation has no room a 413. A 503 asks the
-// desk to repeat the webhook.
+// repetition within a day has no further effect and gets the same answer. A missing or wrong
+// signature is a 401, an unknown product a 404, a malformed body a 400, and a webhook for which
+// its conversation has no room a 413. A 503 asks the desk to repeat the webhook.
 func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		return c.serve(w, r, "", func(ctx context.Context, in *incoming) (status, error) {
@@ -208,9 +207,6 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 		}
 		in.product, in.content = product, sha256.Sum256(body.Bytes())
 		in.desk, in.event, err = recognize(desks, r.Header, body.Bytes(), c.store.now())
-		if at := in.event.At; !at.IsZero() && c.store.now().Sub(at) > deliveryTTL {
-			in.event.Type = helpdesk.EventIgnored // a replay, or a past conversation that was imported
-		}
 		return err
 	})
 	if err != nil {
