@@ -125,7 +125,9 @@ func TestProactive_suggestsLabels(t *testing.T) {
 			`{"labels": ["Compare plans", "Talk to sales"]}`:         `{"labels":["Compare plans","Talk to sales"]}`,
 			`"Compare plans", "Talk to sales"`:                       `{"labels":["Compare plans","Talk to sales"]}`,
 			"Here are two:\n1. **Compare plans**\n- `Talk to sales`": `{"labels":["Compare plans","Talk to sales"]}`,
-			`{"labels": []}`: `{"labels":["Yes, show me"]}`,
+			"Sure!\n[\"Compare plans\", \"Talk to sales\"]":          `{"labels":["Compare plans","Talk to sales"]}`,
+			`[{"label": "Compare plans"}]`:                           `{"labels":["Yes, show me"]}`,
+			`{"labels": []}`:                                         `{"labels":["Yes, show me"]}`,
 		} {
 			s := newDesks().start(t, offering, withModel(func(string) string { return answer }))
 			s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))

@@ -137,19 +137,28 @@ func (c *Connector) labels(ctx context.Context, productID string, of Link, produ
 var (
 	listMark = regexp.MustCompile(`^([-*•]|\d+[.)])\s*`) // the mark before an item of a list
 	fence    = regexp.MustCompile("(?m)^\\s*```.*$")     // the first or last line of a block of code
+	opening  = regexp.MustCompile(`(?m)^\s*[\[{]`)       // the start of JSON, at the start of a line
 )
 
 // linesOf returns the lines of a model's answer without list marks and emphasis, or the strings
 // of a JSON array, which may lack its brackets or be the only field of an object. Models answer
-// in any of these forms, often in a code block or after a line that ends in a colon.
+// in any of these forms, often in a code block or after a line that ends in a colon. Any other JSON
+// has no lines.
 func linesOf(answer string) (lines []string) {
 	answer = fence.ReplaceAllString(answer, "")
+	at := opening.FindStringIndex(answer)
+	if at != nil {
+		answer = answer[at[0]:]
+	}
 	if json.Unmarshal([]byte(answer), &lines) == nil || json.Unmarshal([]byte("["+answer+"]"), &lines) == nil {
 		return lines
 	}
 	var object map[string][]string
 	if json.Unmarshal([]byte(answer), &object) == nil && len(object) == 1 {
 		return slices.Concat(slices.Collect(maps.Values(object))...)
+	}
+	if at != nil {
+		return nil
 	}
 	lines = nil
 	for line := range strings.Lines(answer) {
