@@ -66,7 +66,7 @@ func refusal(err error) error {
 	told := *answer
 	told.Fields = map[string]any{"code": told.Status, "error": told.Detail}
 	if told.Status == http.StatusUnauthorized {
-		told.Fields["error"] = "Invalid API key: it is no capture token."
+		told.Fields["error"] = "Invalid API key: it is not a capture token."
 	}
 	return &told
 }
