@@ -167,7 +167,7 @@ func isPrivate(elements []Element) bool {
 	for i := range elements {
 		e := &elements[i]
 		switch e.Tag {
-		case "input", "textarea", "select", "option":
+		case "input", "textarea", "select":
 			return true
 		}
 		for role := range strings.FieldsSeq(strings.ToLower(e.Role)) {
@@ -236,7 +236,7 @@ func noun(e *Element) string {
 		return inputNoun(strings.ToLower(strings.TrimSpace(e.Type)))
 	case "textarea":
 		return "field"
-	case "select", "option":
+	case "select":
 		return "dropdown"
 	case "img", "picture":
 		return "image"
