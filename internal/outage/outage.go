@@ -28,7 +28,7 @@ func Level(err error, usual slog.Level) slog.Level {
 	return usual
 }
 
-// Pace limits how often something is logged, whatever happens to the clock of the machine.
+// Pace limits how often something is done, whatever happens to the clock of the machine.
 // The zero value is ready; it is safe for concurrent use.
 type Pace struct {
 	mu   sync.Mutex

@@ -120,6 +120,19 @@ func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 	return l.client.Load(), nil
 }
 
+// renewAfter gives up all connections if the error means that they lead to a replica. A master
+// that is demoted keeps its connections, while the name in the URL may lead to the new master.
+// Calls that use the connections have time to end.
+func (l *Log) renewAfter(err error) {
+	client := l.client.Load()
+	if client == nil || !redis.IsReadOnlyError(err) || l.closed.Load() || !l.renewals.Due(callTimeout) {
+		return
+	}
+	if l.client.CompareAndSwap(client, nil) {
+		time.AfterFunc(callTimeout, func() { _ = client.Close() })
+	}
+}
+
 // probe asks the nodes of the URL one after another until one answers, and returns its address
 // if it is a single server, or "" for a cluster. A URL with several nodes cannot name a single
 // server.

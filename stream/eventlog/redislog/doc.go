@@ -47,6 +47,9 @@
 // execute the beginning of that commit. Such a commit is rolled back, so it has no
 // effect, and the client's next attempt is not a duplicate.
 //
+// After a failover the URL must lead to the new master. If Redis answers that it is a
+// replica, the log connects again. It does not ask Sentinel.
+//
 // Replication is asynchronous, so a failover may lose entries that the old master
 // had acknowledged. IDs and versions still grow: the next ones are greater than the newest
 // that a server knows. Redis keeps the ranges of IDs that it lost in the newest 16

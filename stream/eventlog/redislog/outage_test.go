@@ -345,7 +345,12 @@ func TestRefusal_isAnError(t *testing.T) {
 		// It is configured to follow a master that it never reaches, so it keeps its data.
 		master.Kill()
 		require.NoError(t, client.ReplicaOf(t.Context(), host, port).Err())
+		demoted := log.client.Load()
 		refuses(t, "READONLY")
+		require.NotSame(t, demoted, log.client.Load(), "the name in the URL may lead to the new master")
+		waittest.Until(t, "the connections are closed", func() bool {
+			return errors.Is(demoted.Ping(t.Context()).Err(), redis.ErrClosed)
+		})
 		require.NoError(t, client.ReplicaOf(t.Context(), "no", "one").Err())
 	})
 	appendOne(t, log, entry("s", "eve"))

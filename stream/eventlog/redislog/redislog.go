@@ -73,6 +73,7 @@ type Log struct {
 	closed    atomic.Bool               // commits that begin now do not append
 
 	complaints outage.Pace // of failures to connect
+	renewals   outage.Pace // of the client
 
 	shares *fair.Shares[*product] // of the bytes of all tails
 

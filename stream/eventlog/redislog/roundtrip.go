@@ -108,6 +108,7 @@ func (p *product) commitTogether(commits []*commit) {
 		} else if isAway(cmd.Err()) {
 			p.failedAt, p.failure = time.Now(), c.err
 		}
+		p.log.renewAfter(c.err)
 	}
 	if p.failedAt.After(began) {
 		p.log.reloadAfter(p.failure)
