@@ -28,8 +28,8 @@ func keyOf(m Message) string {
 // parts counts an erasure's unfinished deliveries.
 type parts struct{ left atomic.Int64 }
 
-// isPart reports whether the delivery is a part of an erasure.
-func (d *Delivery) isPart() bool { return d.parts != nil }
+// isLivePart reports whether the delivery is a part of an erasure, from the live reader.
+func (d *Delivery) isLivePart() bool { return d.parts != nil && !d.again }
 
 // finish records that a part was acknowledged or, unless done, that it failed. It reports
 // whether to finish the entry now: after its last part, or when a part has failed. A nil p

@@ -247,3 +247,93 @@ func TestConsumer_handsNothingOlderAfterAnErasure(t *testing.T) {
 		assert.NotContains(t, did.all(), "Click b")
 	})
 }
+
+// readers is a source of which each reader reads as its function says, and nothing more.
+type readers struct {
+	came  atomic.Int32
+	reads []func(ctx context.Context, deliver func(feed.Event) error) error
+}
+
+func (s *readers) Follow(ctx context.Context, _ string, _ time.Time, deliver func(feed.Event) error) error {
+	if n := int(s.came.Add(1)); n <= len(s.reads) {
+		if err := s.reads[n-1](ctx, deliver); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func clickAt(id, label string) feed.Event {
+	return feed.Event{Message: feed.NewMessage(id, musttest.New(json.Marshal(clicksOf("s1", "ada", label))))}
+}
+
+func erasureAt(id string) feed.Event {
+	return feed.Event{Message: feed.NewErase(id, []byte(`{"product_id":"acme","user_id":"ada","session_ids":["s1"]}`))}
+}
+
+// A pass that reads faster than the live reader does not overtake an erasure.
+func TestConsumer_handsNothingNewerBeforeAnErasure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did notes
+		var calls atomic.Int32
+		c := musttest.New(stream.NewSourceConsumer(&readers{reads: []func(context.Context, func(feed.Event) error) error{
+			func(_ context.Context, deliver func(feed.Event) error) error {
+				err := deliver(clickAt("1-0", "a"))
+				time.Sleep(time.Hour)
+				return errors.Join(err, deliver(erasureAt("2-0")), deliver(clickAt("3-0", "c")))
+			},
+			func(_ context.Context, deliver func(feed.Event) error) error {
+				return errors.Join(deliver(clickAt("1-0", "a")), deliver(clickAt("3-0", "c")))
+			},
+		}}, stream.Handlers{
+			Actions: func(_ context.Context, b activity.Batch) error {
+				if calls.Add(1) == 1 {
+					return errors.New("away")
+				}
+				time.Sleep(time.Second)
+				did.add("%s", strings.Join(activitytest.Titles(b), " "))
+				return nil
+			},
+			Erase: func(_ context.Context, e stream.Erasure) error { did.erasure(e); return nil },
+		}, &stream.ConsumerOptions{Since: time.Unix(0, 0), ParkAfter: time.Millisecond}))
+		waittest.Run(t, c.Run)
+		time.Sleep(2 * time.Hour)
+		inSession := slices.DeleteFunc(did.all(), func(line string) bool { return line == "erase ada  0" })
+		assert.Equal(t, []string{"Click a", "erase ada s1 0", "Click c"}, inSession)
+	})
+}
+
+// An erasure that waits together with an entry which is read again is retried in place.
+func TestWriter_retriesAnErasureAfterAnEntryReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did notes
+		var away atomic.Bool
+		away.Store(true)
+		w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return errors.New("away") },
+			&stream.WriterOptions{ParkAfter: time.Millisecond, Erase: func(_ context.Context, e stream.Erasure) error {
+				if away.Load() {
+					return errors.New("away")
+				}
+				did.erasure(e)
+				return nil
+			}}))
+		waittest.Run(t, w.Run)
+		c := musttest.New(stream.NewSourceConsumer(&readers{reads: []func(context.Context, func(feed.Event) error) error{
+			func(_ context.Context, deliver func(feed.Event) error) error {
+				err := errors.Join(deliver(clickAt("1-0", "a")), deliver(clickAt("2-0", "b")))
+				time.Sleep(time.Minute)
+				return errors.Join(err, deliver(erasureAt("3-0")))
+			},
+			func(_ context.Context, deliver func(feed.Event) error) error {
+				time.Sleep(25 * time.Second) // 5 s before the erasure
+				return deliver(clickAt("1-0", "a"))
+			},
+		}}, stream.Handlers{Deliver: w.Deliver}, &stream.ConsumerOptions{Since: time.Unix(0, 0)}))
+		waittest.Run(t, c.Run)
+		time.Sleep(time.Hour)
+		away.Store(false)
+		time.Sleep(time.Hour)
+		assert.Contains(t, did.all(), "erase ada s1 0")
+	})
+}

@@ -65,7 +65,9 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
 		GiveUpAfter: c.opts.ParkAfter, Failed: r.failed,
-		CanGiveUp: func(ds []*Delivery) bool { return r.ledger.CanFall() && !slices.ContainsFunc(ds, (*Delivery).isPart) },
+		CanGiveUp: func(deliveries []*Delivery) bool {
+			return r.ledger.CanFall() && !slices.ContainsFunc(deliveries, (*Delivery).isLivePart)
+		},
 	})
 	r.saves = groupcommit.New(maxSavers, func([]struct{}) { r.saveNow(context.WithoutCancel(ctx)) })
 	c.latest = r
@@ -260,6 +262,9 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 		case feed.Gap:
 			r.gap(e.Requested, e.Oldest)
 		case feed.Entry:
+			if err := r.awaitLive(ctx, e.ID); err != nil {
+				return err
+			}
 			if entry := r.ledger.Catch(e.ID, keyOf(e.Message)); entry == nil {
 				r.passOver(e.Message)
 			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry,
@@ -274,6 +279,20 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	})
 	return errors.Is(context.Cause(ctx), errPassed), err
 }
+
+// awaitLive returns when the live reader has received the entry: a pass does not overtake an
+// erasure that the live reader is about to hand over.
+func (r *run) awaitLive(ctx context.Context, id string) error {
+	for !r.ledger.Received(id) {
+		if err := sleep(ctx, livePoll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// livePoll is how often a pass that is at the end of the log looks for the live reader.
+const livePoll = 100 * time.Millisecond
 
 // errPassed ends a pass that has no sessions left, or that must start over.
 var errPassed = errors.New("stream: the pass is over")

@@ -153,10 +153,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	w.links = newLinks(maxBytes)
 	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
 		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
-		GiveUpAfter: parkAfter, Failed: w.failed,
-		CanGiveUp: func(pieces []piece) bool {
-			return canGiveUp(pieces) && !slices.ContainsFunc(deliveriesOf(pieces), (*Delivery).isPart)
-		},
+		GiveUpAfter: parkAfter, CanGiveUp: canGiveUp, Failed: w.failed,
 	})
 	return w, nil
 }
@@ -496,7 +493,7 @@ func deliveriesOf(pieces []piece) []*Delivery {
 // canGiveUp reports whether pieces will be redelivered if they are dropped.
 func canGiveUp(pieces []piece) bool {
 	for _, p := range pieces {
-		if p.delivery == nil || !p.delivery.run.ledger.CanFall() {
+		if p.delivery == nil || p.delivery.isLivePart() || !p.delivery.run.ledger.CanFall() {
 			return false
 		}
 	}

@@ -123,6 +123,13 @@ func (l *Ledger) Receive(id, key string) *Entry {
 	return a.take(id)
 }
 
+// Received reports whether the live reader has received the entry with the ID, or a later one.
+func (l *Ledger) Received(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Compare(id, l.position) <= 0
+}
+
 // closeIfDone removes the account of a key with nothing in flight, once the
 // live reader has read as far as a pass has.
 func (l *Ledger) closeIfDone(a *account) {
