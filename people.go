@@ -111,8 +111,8 @@ func (s *Service) personOf(r *http.Request) (Person, error) {
 	switch {
 	case len(query["email"]) > 1 || len(query["notes"]) > 1:
 		return who, httpx.BadRequest("The query parameters email and notes must be given once.")
-	case !utf8.ValidString(who.UserID+who.Email) || strings.ContainsRune(who.UserID+who.Email, 0):
-		return who, httpx.BadRequest("The user id or the email must be UTF-8 text without NUL.")
+	case !utf8.ValidString(who.UserID + who.Email), strings.ContainsRune(who.Email, 0): // a user ID may have NUL
+		return who, httpx.BadRequest("The user id and the email must be UTF-8 text, the email without NUL.")
 	}
 	return who, nil
 }
