@@ -241,18 +241,14 @@ func (s *store) each(ctx context.Context, productID, prefix string, see func(doc
 }
 
 // awaitStorage waits storageRetry before storage is asked again, and logs the reason, as a warning
-// at most once in complainEvery: every product may fail every second. It returns an error if there
-// is no point in waiting: ctx has ended, or the log is closed.
+// once a minute for all products. It returns an error if there is no point in waiting: ctx has
+// ended, or the log is closed.
 func (s *store) awaitStorage(ctx context.Context, logger *slog.Logger, err error) error {
 	if errors.Is(err, eventlog.ErrClosed) {
 		return err
 	}
-	level := outage.Level(err, slog.LevelWarn)
-	if level == slog.LevelWarn && !s.complaints.Due(complainEvery) {
-		level = slog.LevelDebug
-	}
 	if ctx.Err() == nil {
-		logger.Log(ctx, level, "conversations wait for storage", "err", err)
+		logger.Log(ctx, s.complaints.Level(err), "conversations wait for storage", "err", err)
 	}
 	select {
 	case <-ctx.Done():
@@ -262,7 +258,5 @@ func (s *store) awaitStorage(ctx context.Context, logger *slog.Logger, err error
 	}
 }
 
-const (
-	storageRetry  = time.Second // before storage that failed is asked again
-	complainEvery = time.Minute // the least time between two such warnings
-)
+// storageRetry is the pause before storage that failed is asked again.
+const storageRetry = time.Second

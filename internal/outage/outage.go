@@ -46,3 +46,13 @@ func (p *Pace) Due(least time.Duration) bool {
 	p.last = now
 	return true
 }
+
+// Level returns the level of a failure that every caller repeats: a warning once a minute, and
+// debug in between or if the error is marked.
+func (p *Pace) Level(err error) slog.Level {
+	level := Level(err, slog.LevelWarn)
+	if level == slog.LevelWarn && !p.Due(time.Minute) {
+		level = slog.LevelDebug
+	}
+	return level
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
 // Defaults of [HandlerOptions].
@@ -94,6 +95,8 @@ type Handler struct {
 	log     Log
 	opts    HandlerOptions
 	metrics handlerMetrics
+
+	complaints outage.Pace // of all readers
 
 	mu      sync.Mutex
 	readers map[*reader]struct{}

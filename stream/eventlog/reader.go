@@ -176,7 +176,8 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 	case errors.Is(err, ErrClosed), errors.Is(err, errTorn):
 		return nothing, err
 	case err != nil:
-		r.h.opts.Logger.Warn("stream failed to read the log", "product_id", r.productID, "err", err)
+		r.h.opts.Logger.Log(ctx, r.h.complaints.Level(err), "stream failed to read the log",
+			"product_id", r.productID, "err", err)
 		return nothing, errStorage
 	}
 	r.lenient = false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
@@ -371,7 +373,8 @@ func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		memory := musttest.New(memorylog.New(nil))
 		log := &watchtest.Log{Log: memory}
-		s := servePiped(t, tr, log, nil)
+		var lines logtest.Buffer
+		s := servePiped(t, tr, log, &eventlog.HandlerOptions{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
 		tape := s.subscribe(t, "", nil).record()
 		synctest.Wait() // no read is under way
 		log.Down.Store(true)
@@ -381,6 +384,8 @@ func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 		require.NoError(t, tape.end())
 		beats := tape.take()
 		require.Len(t, beats, int(time.Minute/eventlog.DefaultHeartbeat), "heartbeats go on")
+		require.Contains(t, lines.String(), "stream failed to read the log")
+		require.LessOrEqual(t, strings.Count(lines.String(), "\n"), 2, "one line a minute: %s", &lines)
 		log.Down.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
