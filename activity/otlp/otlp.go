@@ -50,6 +50,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/liveactivity/liveactivity/activity/tracing"
+	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
@@ -68,8 +69,8 @@ const name = "liveactivity"
 
 // Options of [Open]; a zero field means its default.
 type Options struct {
-	// Logger takes the failures of exports and of the SDK; slog.Default(). The SDK has one
-	// handler for them in a process.
+	// Logger takes the failures of exports, one a minute, and of the SDK; slog.Default(). The
+	// SDK has one handler for them in a process.
 	Logger *slog.Logger
 }
 
@@ -92,7 +93,10 @@ func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 	}
 	log := cmp.Or(cmp.Or(opts, &Options{}).Logger, slog.Default())
 	otel.SetLogger(logr.FromSlogHandler(log.Handler())) // takes unreadable durations, headers and certificates
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry is not exported", "err", err) }))
+	var pace outage.Pace
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Log(context.Background(), pace.Level(err), "telemetry is not exported", "err", err)
+	}))
 	var err error
 	if e.resource, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
 		resource.WithAttributes(attribute("service.name", name), attribute("service.version", version.Version())),

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -144,7 +146,7 @@ func TestOpen_reportsAMistakeOfBothSignalsOnce(t *testing.T) {
 }
 
 // The SDK's own logger would write lines of another form to standard error.
-func TestOpen_logsWhatTheSDKCannotRead(t *testing.T) {
+func TestOpen_logsFailuresOfTheSDK(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
 	var logged bytes.Buffer
@@ -153,4 +155,8 @@ func TestOpen_logsWhatTheSDKCannotRead(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 	require.Contains(t, logged.String(), `"level":"ERROR"`)
 	require.Contains(t, logged.String(), "soon")
+	for range 3 {
+		otel.Handle(errors.New("connection refused"))
+	}
+	require.Equal(t, 1, strings.Count(logged.String(), "connection refused"), "a busy server fails many times a second")
 }
