@@ -38,7 +38,10 @@ type Handlers struct {
 	// far. It is called once for each session of the person, after the session's earlier
 	// entries, with an erasure of that session only, and once without sessions, for the
 	// user's actions outside any session. Kept lists the sessions in which other people
-	// acted as well. A session never falls behind while its erasure is retried.
+	// acted as well: of the session's actions, and no others, delete those that e.Erases.
+	//
+	// A session never falls behind while its erasure is retried. After a restart an
+	// unfinished erasure is handled again for all its sessions, perhaps after later entries.
 	Erase func(ctx context.Context, e Erasure) error
 	// Raw handles every entry of the stream before the other handlers do,
 	// including entries of unknown types and entries that are not JSON. It is not
