@@ -38,7 +38,7 @@ type Handlers struct {
 	// far. It is called once for each session of the person, after the session's earlier
 	// entries, with an erasure of that session only, and once without sessions, for the
 	// user's actions outside any session. Kept lists the sessions in which other people
-	// acted as well: of the session's actions, and no others, delete those that e.Erases.
+	// acted as well: e.Erases tells which of the session's actions to delete, and no others.
 	//
 	// A session never falls behind while its erasure is retried. After a restart an
 	// unfinished erasure is handled again for all its sessions, perhaps after later entries.
