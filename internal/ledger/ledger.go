@@ -43,8 +43,7 @@ import (
 //	in flight  are worked on                   Finish of the last → none; a failure or Hold → behind
 //	behind     are skipped until it is due     BeginPass → passing
 //	held       are skipped until Resume        Resume → behind, due immediately
-//	passing    come again, from the pass       newest is finished → none, or ahead; a failure → behind
-//	ahead      were finished by the pass       the live reader has caught up → none
+//	passing    come again, from the pass       newest is finished → none; a failure → behind
 //
 // An account's after never decreases: it is the position that is saved.
 
@@ -68,13 +67,12 @@ type Ledger struct {
 }
 
 // account is the state of a key, guarded by the ledger's mu. An account that is not behind has
-// entries in flight, or is ahead.
+// entries in flight.
 type account struct {
 	key     string
 	after   string   // all the key's entries up to this ID are finished; never decreases
 	entries []*Entry // in flight, in order
 
-	ahead    bool // a pass has finished more of the key than the live reader has read
 	behind   bool
 	held     *list.Element // nil unless it waits for Resume
 	passing  bool          // the pass delivers its entries
@@ -101,7 +99,7 @@ type Options struct {
 }
 
 // Receive takes an entry from the live reader, whose IDs must increase. It returns nil for an
-// entry that is skipped because its key is behind, or that a pass has already finished.
+// entry that is skipped because its key is behind.
 func (l *Ledger) Receive(id, key string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,12 +110,8 @@ func (l *Ledger) Receive(id, key string) *Entry {
 		a = &account{key: key, after: before}
 		l.accounts[key] = a
 	}
-	switch {
-	case a.behind:
+	if a.behind {
 		a.newest = id
-		return nil
-	case a.ahead && Compare(id, a.after) <= 0:
-		l.closeIfDone(a)
 		return nil
 	}
 	return a.take(id)
@@ -130,10 +124,9 @@ func (l *Ledger) Received(id string) bool {
 	return Compare(id, l.position) <= 0
 }
 
-// closeIfDone removes the account of a key with nothing in flight, once the
-// live reader has read as far as a pass has.
+// closeIfDone removes the account of a key that is not behind and has nothing in flight.
 func (l *Ledger) closeIfDone(a *account) {
-	if !a.behind && len(a.entries) == 0 && (!a.ahead || Compare(a.after, l.position) <= 0) {
+	if !a.behind && len(a.entries) == 0 {
 		delete(l.accounts, a.key)
 	}
 }
@@ -249,7 +242,7 @@ func (l *Ledger) leaveIfDone(a *account) {
 		return
 	}
 	l.behind--
-	a.behind, a.ahead = false, Compare(a.after, l.position) > 0
+	a.behind = false
 	l.closeIfDone(a)
 }
 
@@ -312,8 +305,9 @@ func (l *Ledger) BeginPass(now time.Time, end func()) (from string, ok bool) {
 	return from, ok
 }
 
-// Catch takes an entry from the pass, which reads in order. It returns nil for
-// an entry whose key is not in the pass, or that is already finished.
+// Catch takes an entry from the pass, which reads in order and no further than the live
+// reader, see Received. It returns nil for an entry whose key is not in the pass, or that is
+// already finished.
 func (l *Ledger) Catch(id, key string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
