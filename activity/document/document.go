@@ -32,6 +32,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -168,8 +169,10 @@ func (c Change) problem() string {
 // change.
 type ConflictError struct{ Name string }
 
+// Error states only the first part of the name: the rest may be a user's ID or address.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("document: %.100q was changed concurrently", e.Name)
+	kind, _, _ := strings.Cut(e.Name, "/")
+	return fmt.Sprintf("document: one of kind %.100q was changed concurrently", kind)
 }
 
 // IsConflict reports whether err is a *[ConflictError] or wraps one.

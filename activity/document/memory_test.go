@@ -197,6 +197,12 @@ func TestMemory_treatsAnEvictedDocumentAsDeleted(t *testing.T) {
 	require.Greater(t, put(t, m, "a", time.Hour).Version, a.Version)
 }
 
+// Errors are logged, and logs hold no addresses.
+func TestConflictError_omitsIDs(t *testing.T) {
+	err := &document.ConflictError{Name: "email/ada@example.com/1"}
+	require.EqualError(t, err, `document: one of kind "email" was changed concurrently`)
+}
+
 func TestMemory_keepsDocumentsForExactlyTheirTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(document.NewMemory(nil))

@@ -70,7 +70,8 @@ func parseDocument(name string, stored any) (document.Document, error) {
 	number, value, exists := strings.Cut(text, " ")
 	version, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return document.Document{}, fmt.Errorf("redislog: %.100q is not a document", name)
+		kind, _, _ := strings.Cut(name, "/") // the rest may be a user's ID or address
+		return document.Document{}, fmt.Errorf("redislog: one of kind %.100q is not a document", kind)
 	}
 	if !exists {
 		return document.Document{Name: name}, nil
