@@ -41,7 +41,8 @@ type Kept struct {
 	Link
 	SessionIDs []string `json:"session_ids"` // the person's, in the order in which they were linked
 	// NoteIDs are the person's notes in the conversation, including notes from before another
-	// user took the session over. Summaries are the texts of the last summaries.
+	// user took the session over. Summaries are the texts of the last summaries, and the digests
+	// of actions for the next ones.
 	NoteIDs   []string `json:"note_ids"`
 	Summaries []string `json:"summaries"`
 	// Actions wait for the next summary, Messages of the contact for an answer.
@@ -301,8 +302,13 @@ func (r *record) kept(of Person) Kept {
 			continue
 		}
 		k.Actions = append(k.Actions, s.Recent...)
+		last := ""
 		if s.Summary != nil {
-			k.Summaries = append(k.Summaries, s.Summary.Text)
+			last = s.Summary.Text
+			k.Summaries = append(k.Summaries, last)
+		}
+		if digest := s.Digest.Clone().String(); digest != "" && digest != last {
+			k.Summaries = append(k.Summaries, digest)
 		}
 	}
 	switch w := r.Writing; {

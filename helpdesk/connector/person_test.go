@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 )
@@ -103,6 +104,20 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 			assert.Equal(t, test.notes, plan.Conversations)
 			assert.Equal(t, test.left, len(d.stored(t, "chat/c1").Sessions) > 0)
 		})
+	}
+}
+
+func TestKept_hasTheDigestsForTheNextSummaries(t *testing.T) {
+	const digest = "Clicked Export CSV."
+	s := session{ID: "s1", UserID: "ada"}
+	s.History = s.historyWith([]activity.Action{{Type: activity.TypeClick, Title: "Click Export CSV"}}, false)
+	for _, last := range []*sessionSummary{nil, {Text: "Was here."}, {Text: digest}} {
+		want := []string{digest}
+		if s.Summary = last; last != nil && last.Text != digest {
+			want = []string{last.Text, digest}
+		}
+		r := record{conversation: conversation{Sessions: []session{s}}}
+		assert.Equal(t, want, r.kept(Person{SessionIDs: []string{"s1"}}).Summaries)
 	}
 }
 
