@@ -22,7 +22,7 @@ const wildcard = "*."
 
 var (
 	schemeForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
-	hostForm   = regexp.MustCompile(`^[^\s/?#@*\\A-Z]+$`)
+	hostForm   = regexp.MustCompile(`^[^\s/?#@*\\A-Z\x80-\x{10FFFF}]+$`)
 	labelsForm = regexp.MustCompile(`^[^\s/?#@*\\A-Z:]+$`)
 )
 

@@ -12,6 +12,7 @@ func TestIsPattern(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"https://app.acme.example":      true,
 		"https://app.acme.example:8443": true,
+		"https://xn--e1afmkfd.xn--p1ai": true,
 		"http://localhost:3000":         true,
 		"http://[::1]:3000":             true,
 		"https://*.acme.example":        true,
@@ -41,6 +42,8 @@ func TestIsPattern(t *testing.T) {
 		"https://app.acme.example#x":      false,
 		"https://u:p@app.acme.example":    false,
 		"https://App.acme.example":        false,
+		"https://münchen.example":         false, // browsers send xn--mnchen-3ya.example
+		"https://*.münchen.example":       false,
 		"HTTPS://app.acme.example":        false,
 		"https://app.acme.example:x":      false,
 		"https:\\\\app.acme.example":      false,

@@ -106,7 +106,8 @@ func (product Product) Validate(with Extensions) []string {
 	}
 	for i, allowed := range product.AllowedOrigins {
 		if !origin.IsPattern(allowed) {
-			p.Add("allowed_origins[%d]: must be an origin such as https://app.example.com or https://*.example.com, or null", i)
+			p.Add("allowed_origins[%d]: must be an ASCII origin such as https://app.example.com or https://*.example.com, "+
+				"or null", i)
 		}
 	}
 	for i, host := range product.LinkHosts {
