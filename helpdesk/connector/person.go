@@ -1,7 +1,9 @@
 package connector
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -242,19 +244,46 @@ func (c *conversation) forget(of Person) {
 // that are the person's by the conversation's own record to the Person that it returns.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
 	records []record, _ Person, err error) {
+	known, isNamed := of.SessionIDs, of.named()
 	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Clone(of.Others)
 	err = s.each(ctx, productID, conversationPrefix, func(doc document.Document) {
-		if r := recordOf(doc); slices.Contains(of.Links, r.link()) || r.adds(&of) {
+		linked := slices.ContainsFunc(of.Links, func(l Link) bool { return l.documentName() == doc.Name })
+		if !linked && !isNamed(doc.Value) {
+			return
+		}
+		if r := recordOf(doc); r.adds(&of, known) || linked {
 			records = append(records, r)
 		}
 	})
 	return records, of, err
 }
 
-// adds adds the person's sessions of a conversation that none of the person's links names. It
-// reports whether the conversation has data of the person. A contact's address shows the owner of
-// a session only if no user ID does.
-func (c *conversation) adds(of *Person) (any bool) {
+// named returns a function that reports whether a conversation's document may name the person. That
+// takes far less time than decoding it, and a product may have tens of thousands.
+func (p *Person) named() func(value []byte) bool {
+	var ids, emails [][]byte
+	for _, id := range p.UserIDs {
+		quoted, _ := json.Marshal(id) // as in the document; strings can always be encoded
+		ids = append(ids, quoted)
+	}
+	for _, email := range p.Emails {
+		quoted, _ := json.Marshal(email)
+		emails = append(emails, quoted)
+	}
+	return func(value []byte) bool {
+		in := func(quoted []byte) bool { return bytes.Contains(value, quoted) }
+		if slices.ContainsFunc(ids, in) || len(emails) == 0 {
+			return slices.ContainsFunc(ids, in)
+		}
+		value = bytes.ToLower(value)
+		return slices.ContainsFunc(emails, in)
+	}
+}
+
+// adds adds the person's sessions of a conversation, except the known ones. It reports whether the
+// conversation itself shows that it has data of the person. A contact's address shows the owner of a
+// session only if no user ID does.
+func (c *conversation) adds(of *Person, known []string) (any bool) {
 	for _, s := range c.Sessions {
 		users := []string{}
 		if s.UserID != "" && len(of.UserIDs) > 0 || s.by() == byStranger || !of.is(s.Contact) {
@@ -267,10 +296,14 @@ func (c *conversation) adds(of *Person) (any bool) {
 		if len(others) == 1+len(s.Former) {
 			continue
 		}
+		any = true
+		if slices.Contains(known, s.ID) {
+			continue
+		}
 		if of.SessionIDs = append(of.SessionIDs, s.ID); of.Others == nil {
 			of.Others = map[string][]string{}
 		}
-		of.Others[s.ID], any = slices.Concat(of.Others[s.ID], others), true
+		of.Others[s.ID] = slices.Concat(of.Others[s.ID], others)
 	}
 	return any || slices.ContainsFunc(c.Messages, func(m message) bool { return of.is(m.Contact) })
 }

@@ -133,3 +133,15 @@ func TestConversation_isKeptForADayUnlessItHasOffers(t *testing.T) {
 		})
 	}
 }
+
+// The link is the known session's, and the conversation had another one of the person before.
+func TestErase_reachesTheEarlierSessionsOfALinkedConversation(t *testing.T) {
+	d := newDoors(t, nil)
+	bob := session{ID: "s-bob", UserID: "bob", ByWebhook: true, Notes: []note{{ID: "n3"}}}
+	d.put(t, "chat/c1", conversation{Sessions: []session{
+		{ID: "s-earlier", UserID: "ada", ByWebhook: true, Notes: []note{{ID: "n1"}}},
+		{ID: "s-ada", ByWebhook: true, Notes: []note{{ID: "n2"}}}, bob,
+	}})
+	assert.Equal(t, 2, d.eraseAda(t).NotesLeft)
+	assert.Equal(t, []session{bob}, d.stored(t, "chat/c1").Sessions)
+}
