@@ -55,7 +55,8 @@ type Handlers struct {
 	// returns an error only when ctx has ended. See [Writer.Deliver].
 	Deliver func(ctx context.Context, d *Delivery) error
 	// Gap is called when the server no longer retains everything after the cursor, or
-	// everything that a session which is behind has missed: entries are lost. Calls do not
+	// everything that a session which is behind has missed: entries are lost. For such a
+	// session it is called once until the session handles an entry again. Calls do not
 	// overlap. It may be nil.
 	Gap func(requested, oldest string)
 }

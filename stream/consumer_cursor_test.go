@@ -344,6 +344,11 @@ func TestConsumer_reportsThatASessionWhichIsBehindHasLostEntries(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		assert.Equal(t, []string{ids[0] + " " + ids[2]}, gaps.all())
 		assert.Zero(t, c.counted(t, "behind"))
+		for range 3 * 60 {
+			s.Send(clicksOf("away", "bob", "b"), clicksOf("here", "ada", "c"))
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, gaps.all(), 2, "another one, for as long as the session handles no entry")
 	})
 }
 

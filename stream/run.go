@@ -260,7 +260,9 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	err = r.consumer.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
 		switch e.Kind {
 		case feed.Gap:
-			r.gap(e.Requested, e.Oldest)
+			if r.ledger.Lost(e.Oldest) {
+				r.gap(e.Requested, e.Oldest)
+			}
 		case feed.Entry:
 			if err := r.awaitLive(ctx, e.ID); err != nil {
 				return err

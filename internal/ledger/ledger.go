@@ -79,6 +79,7 @@ type account struct {
 	newest   string        // newest entry skipped by the live reader; a pass must reach it
 	due      time.Time     // when the next pass may include the key
 	failures int           // in a row
+	lost     bool          // Lost has reported it since after increased
 }
 
 // Entry is one entry in flight. ID, Key and More do not change; the ledger guards the
@@ -171,7 +172,7 @@ func (l *Ledger) Finish(e *Entry, done bool) bool {
 	a := e.account
 	for len(a.entries) > 0 && a.entries[0].finished {
 		a.after, a.entries = a.entries[0].ID, a.entries[1:]
-		a.failures = 0
+		a.failures, a.lost = 0, false
 	}
 	l.closeIfDone(a)
 	l.leaveIfDone(a)
@@ -318,6 +319,19 @@ func (l *Ledger) Catch(id, key string) *Entry {
 	e := a.take(id)
 	e.More = Compare(id, a.newest) < 0
 	return e
+}
+
+// Lost records that no entries before the oldest are left for the pass. It reports whether one of
+// its keys may have missed some; each key counts once until it finishes an entry.
+func (l *Ledger) Lost(oldest string) (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.passing {
+		if !a.lost && Compare(a.after, oldest) < 0 {
+			a.lost, news = true, true
+		}
+	}
+	return news
 }
 
 // Passed records that the pass has read everything up to the ID, for all keys.

@@ -116,6 +116,16 @@ func TestLedger_backsOffAnewAfterAnEntryWasFinished(t *testing.T) {
 	})
 }
 
+func TestLedger_reportsALossAgainOnlyAfterAnEntryWasFinished(t *testing.T) {
+	l := load(t, `{"id":"9-0","behind":{"a":"1-0"}}`, opts)
+	l.BeginPass(time.Now(), func() {})
+	assert.False(t, l.Lost("1-0"))
+	assert.True(t, l.Lost("3-0"))
+	assert.False(t, l.Lost("4-0"))
+	l.Finish(l.Catch("4-0", "a"), true)
+	assert.True(t, l.Lost("6-0"))
+}
+
 func TestLedger_finishesAnEntryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := load(t, "", opts)
