@@ -15,7 +15,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/internal/weblink"
@@ -59,12 +58,11 @@ type Question struct {
 	several []string // the messages if there are several, else nil
 }
 
-// question returns the question for messages that are answered together, in a conversation whose
-// assistance is in that state.
-func question(productID string, of Link, batch []message, state assistance.Machine) Question {
+// question returns the question for messages that are answered together.
+func question(productID string, of Link, batch []message) Question {
 	q := Question{ProductID: productID, Desk: of.Desk, ConversationID: of.ConversationID, Text: batch[0].Text}
 	for _, m := range batch {
-		q.Offer = cmp.Or(q.Offer, state.Answers(m.Text))
+		q.Offer = cmp.Or(q.Offer, m.Offer)
 	}
 	if len(batch) == 1 {
 		return q

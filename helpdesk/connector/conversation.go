@@ -185,6 +185,7 @@ type message struct {
 	// Contact wrote the message; zero if unknown, as before the look-up of ContactID.
 	Contact   helpdesk.Contact `json:"contact,omitzero"`
 	ContactID string           `json:"contact_id,omitempty"` // the desk's own
+	Offer     string           `json:"offer,omitempty"`      // the text of the offer whose label the message chose
 
 	Reply string    `json:"reply,omitempty"`
 	With  []string  `json:"with,omitempty"` // the IDs of later messages that Reply answers as well

@@ -380,7 +380,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindDraft:
 		j.draft(s, *j.r.session(s.session))
 	case kindCompose:
-		j.compose(s, question(j.d.productID, j.lane.link(), s.batch, j.r.machine()), j.r.trusted())
+		j.compose(s, question(j.d.productID, j.lane.link(), s.batch), j.r.trusted())
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {

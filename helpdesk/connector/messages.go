@@ -145,7 +145,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 		return h, err
 	case can.Chats || asks:
 		r.addMessage(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
-			ContactID: in.event.ContactID})
+			ContactID: in.event.ContactID, Offer: r.chosen(h.effects)})
 		r.Contact = cmp.Or(r.Contact, in.lookUp) // it may be over, and the message needs its result
 		h.changes = true
 	}
@@ -190,6 +190,16 @@ func (c *conversation) requested(effects []assistance.Effect, guides bool) (chos
 		}
 	}
 	return chosen, asks
+}
+
+// chosen returns the text of the offer whose label a message with these effects chose, or "".
+func (c *conversation) chosen(effects []assistance.Effect) string {
+	for _, effect := range effects {
+		if _, ok := effect.(assistance.Guide); ok {
+			return c.machine().Body()
+		}
+	}
+	return ""
 }
 
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.

@@ -101,14 +101,6 @@ func (m Machine) Body() string {
 	return m.Offer.Body
 }
 
-// Answers returns the text of the last offer if a message is one of its labels, or "".
-func (m Machine) Answers(message string) string {
-	if _, ok := m.Offer.label(message); !ok {
-		return ""
-	}
-	return m.Offer.Body
-}
-
 // InFlight reports whether an offer is being sent, or was being sent when the
 // process of its sender ended.
 func (m Machine) InFlight() bool { return m.Claim != nil }
