@@ -125,6 +125,7 @@ func TestProactive_suggestsLabels(t *testing.T) {
 			`{"labels": ["Compare plans", "Talk to sales"]}`:         `{"labels":["Compare plans","Talk to sales"]}`,
 			`"Compare plans", "Talk to sales"`:                       `{"labels":["Compare plans","Talk to sales"]}`,
 			"Here are two:\n1. **Compare plans**\n- `Talk to sales`": `{"labels":["Compare plans","Talk to sales"]}`,
+			"**Here are two:**\n\n* Compare plans\n* Talk to sales":  `{"labels":["Compare plans","Talk to sales"]}`,
 			"Sure!\n[\"Compare plans\", \"Talk to sales\"]":          `{"labels":["Compare plans","Talk to sales"]}`,
 			`[{"label": "Compare plans"}]`:                           `{"labels":["Yes, show me"]}`,
 			`{"labels": []}`:                                         `{"labels":["Yes, show me"]}`,

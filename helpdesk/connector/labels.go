@@ -162,8 +162,9 @@ func linesOf(answer string) (lines []string) {
 	}
 	lines = nil
 	for line := range strings.Lines(answer) {
-		if line = strings.TrimSpace(line); !strings.HasSuffix(line, ":") {
-			lines = append(lines, strings.Trim(listMark.ReplaceAllString(line, ""), "\"'“”*_`"))
+		line = strings.Trim(listMark.ReplaceAllString(strings.TrimSpace(line), ""), "\"'“”*_`")
+		if !strings.HasSuffix(line, ":") {
+			lines = append(lines, line)
 		}
 	}
 	return lines
