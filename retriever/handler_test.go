@@ -124,7 +124,10 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 
 // A page whose site points its own name at this machine would otherwise read everything.
 func TestHandler_withoutAKeyAnswersForThisMachineOnly(t *testing.T) {
-	for host, refused := range map[string]bool{"evil.example:8090": true, "localhost:8090": false} {
+	for host, refused := range map[string]bool{
+		"evil.example:8090": true, "host.docker.internal.evil.example": true,
+		"localhost:8090": false, "host.docker.internal:8090": false,
+	} {
 		for _, key := range []string{"", apiKey} {
 			server := httptest.NewServer(newMux(newStore(t), &retriever.HandlerOptions{APIKey: key}))
 			defer server.Close()
