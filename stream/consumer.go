@@ -40,8 +40,9 @@ type Handlers struct {
 	// user's actions outside any session. Kept lists the sessions in which other people
 	// acted as well: e.Erases tells which of the session's actions to delete, and no others.
 	//
-	// A session never falls behind while its erasure is retried. After a restart an
-	// unfinished erasure is handled again for all its sessions, perhaps after later entries.
+	// While its erasure is retried, a session falls behind only if it holds up other
+	// sessions, see MaxPending. After that, or after a restart, the erasure is handled again
+	// for all its sessions, perhaps after later entries.
 	Erase func(ctx context.Context, e Erasure) error
 	// Raw handles every entry of the stream before the other handlers do,
 	// including entries of unknown types and entries that are not JSON. It is not

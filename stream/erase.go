@@ -13,8 +13,8 @@ import (
 // An erasure covers several sessions and must follow the earlier entries of each. It is
 // therefore split into one delivery per session, in the session's own order, and one for
 // the user's actions outside any session. They share the entry, which is finished when
-// all of them are. The live reader's parts never fall behind: redelivered later, they would
-// also erase the entries handled since.
+// all of them are. The live reader's parts fall behind only if they hold up other sessions:
+// redelivered later, they also erase the entries handled since.
 
 // keyOf returns an entry's key in the ledger: its session or, for an erasure, a key of its
 // own, which is never behind when the erasure arrives.

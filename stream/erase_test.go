@@ -337,3 +337,46 @@ func TestWriter_retriesAnErasureAfterAnEntryReadAgain(t *testing.T) {
 		assert.Contains(t, did.all(), "erase ada s1 0")
 	})
 }
+
+// Entries that wait behind a refused erasure must not fill the room of everything else.
+func TestErasure_thatKeepsFailingDoesNotStopOtherSessions(t *testing.T) {
+	for _, name := range []string{"consumer", "writer"} {
+		inBubble(t, name, func(t *testing.T) {
+			s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true}))
+			defer s.Close()
+			var did notes
+			var broken atomic.Bool
+			broken.Store(true)
+			handlers := stream.Handlers{
+				Actions: func(_ context.Context, b activity.Batch) error {
+					did.add("%s %s", b.SessionID, strings.Join(activitytest.Titles(b), " "))
+					return nil
+				},
+				Erase: func(_ context.Context, e stream.Erasure) error {
+					if broken.Load() {
+						return errors.New("broken")
+					}
+					did.erasure(e)
+					return nil
+				},
+			}
+			if name == "writer" {
+				w := musttest.New(stream.NewWriter(handlers.Actions, &stream.WriterOptions{Erase: handlers.Erase, MaxPending: 8}))
+				waittest.Run(t, w.Run)
+				handlers = stream.Handlers{Deliver: w.Deliver}
+			}
+			c := startConsumer(t, s.URL(), handlers, stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0), MaxPending: 8})
+			s.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1"}})
+			for range 20 {
+				s.Send(clicksOf("s1", "eve", "a"))
+			}
+			s.Send(clicksOf("s2", "bob", "b"))
+			time.Sleep(10 * time.Minute)
+			assert.Contains(t, did.all(), "s2 Click b")
+			broken.Store(false)
+			time.Sleep(time.Hour)
+			assert.Subset(t, did.all(), []string{"erase ada  0", "erase ada s1 0"})
+			assert.Zero(t, c.counted(t, "behind"))
+		})
+	}
+}

@@ -65,8 +65,8 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
 		GiveUpAfter: c.opts.ParkAfter, Failed: r.failed,
-		CanGiveUp: func(deliveries []*Delivery) bool {
-			return r.ledger.CanFall() && !slices.ContainsFunc(deliveries, (*Delivery).isLivePart)
+		CanGiveUp: func(deliveries []*Delivery, blocking bool) bool {
+			return r.ledger.CanFall() && (blocking || !slices.ContainsFunc(deliveries, (*Delivery).isLivePart))
 		},
 	})
 	r.saves = groupcommit.New(maxSavers, func([]struct{}) { r.saveNow(context.WithoutCancel(ctx)) })

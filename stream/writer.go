@@ -400,7 +400,7 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	if len(batches) > 0 && (err == nil || schedule.IsPermanent(err)) { // a refused erasure refuses no batch
 		err = cmp.Or(w.writeOne(ctx, key, activity.Merge(batches...)), err)
 	}
-	if err != nil && canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
+	if err != nil && canGiveUp(pieces, false) && giveBack(ctx, err, deliveriesOf(pieces)...) {
 		w.stats.add(func(s *WriterStats) { s.Failures++ })
 		return nil
 	}
@@ -490,10 +490,11 @@ func deliveriesOf(pieces []piece) []*Delivery {
 	return deliveries
 }
 
-// canGiveUp reports whether pieces will be redelivered if they are dropped.
-func canGiveUp(pieces []piece) bool {
+// canGiveUp reports whether pieces will be redelivered if they are dropped. A part of an erasure is
+// dropped only if it is blocking others.
+func canGiveUp(pieces []piece, blocking bool) bool {
 	for _, p := range pieces {
-		if p.delivery == nil || p.delivery.isLivePart() || !p.delivery.run.ledger.CanFall() {
+		if p.delivery == nil || p.delivery.isLivePart() && !blocking || !p.delivery.run.ledger.CanFall() {
 			return false
 		}
 	}

@@ -62,9 +62,10 @@ type Options[T any] struct {
 	// items belong to failing keys. Zero means never: a failing key is retried
 	// for as long as Run runs.
 	GiveUpAfter time.Duration
-	// CanGiveUp is called before a key's items are given up; while it returns
+	// CanGiveUp is called before a key's items are given up, if it has failed for
+	// GiveUpAfter or blocks Add; both reports that it does both. While it returns
 	// false the key is retried. It must not call the scheduler.
-	CanGiveUp func(items []T) bool
+	CanGiveUp func(items []T, both bool) bool
 	// Failed is called for each failed call of work, with the backoff before
 	// the retry, or zero if the error is permanent.
 	Failed func(key string, err error, pause time.Duration)
@@ -383,7 +384,8 @@ func (s *Scheduler[T]) isGivenUp(l *lane[T]) bool {
 		return false
 	}
 	tooLong := l.again.Sub(l.failing) > s.opts.GiveUpAfter
-	return (tooLong || s.waiting > 0 && 2*s.stuck >= s.items) && s.opts.CanGiveUp(l.queue)
+	blocks := s.waiting > 0 && 2*s.stuck >= s.items
+	return (tooLong || blocks) && s.opts.CanGiveUp(l.queue, tooLong && blocks)
 }
 
 // release removes a key's finished items.

@@ -48,7 +48,7 @@ func complete(o schedule.Options[int]) schedule.Options[int] {
 	o.MaxItems, o.MinBackoff = cmp.Or(o.MaxItems, 1024), cmp.Or(o.MinBackoff, time.Second)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
 	if o.CanGiveUp == nil {
-		o.CanGiveUp = func([]int) bool { return true }
+		o.CanGiveUp = func([]int, bool) bool { return true }
 	}
 	if o.Failed == nil {
 		o.Failed = func(string, error, time.Duration) {}
@@ -293,7 +293,7 @@ func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		b := run(t, schedule.Options[int]{GiveUpAfter: time.Minute, CanGiveUp: func(items []int) bool {
+		b := run(t, schedule.Options[int]{GiveUpAfter: time.Minute, CanGiveUp: func(items []int, _ bool) bool {
 			assert.Equal(t, []int{1, 2}, items)
 			asked++
 			return false
