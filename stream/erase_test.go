@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -301,6 +302,25 @@ func TestConsumer_handsNothingNewerBeforeAnErasure(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		inSession := slices.DeleteFunc(did.all(), func(line string) bool { return line == "erase ada  0" })
 		assert.Equal(t, []string{"Click a", "erase ada s1 0", "Click c"}, inSession)
+	})
+}
+
+// Erasures that fail for good do not fill the room of other sessions.
+func TestConsumer_letsErasuresFallBehindThatHoldUpOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true}))
+		defer s.Close()
+		var did notes
+		handlers := did.everything(nil)
+		handlers.Raw = nil
+		handlers.Erase = func(context.Context, stream.Erasure) error { return errors.New("no such table") }
+		startConsumer(t, s.URL(), handlers, stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0), MaxPending: 8})
+		for i := range 20 {
+			s.SendErase(stream.Erasure{UserID: fmt.Sprint("u", i), SessionIDs: []string{fmt.Sprint("s", i)}})
+		}
+		s.Send(clicksOf("here", "bob", "a"))
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"here Click a"}, did.all())
 	})
 }
 
