@@ -255,15 +255,12 @@ func formerUser(s *directory.Session, c linkClaim) string {
 // clockSlack is by how much the log's IDs may be behind the times of actions.
 const clockSlack = time.Second
 
-// moment returns the time of a link: its webhook's time if that is plausible. Whatever the
-// desk's clock says, it is neither later than now nor earlier than MaxWait ago.
+// moment returns the time of a link: its webhook's time if that is plausible, else now. A time
+// in the future and one more than MaxWait ago are not.
 func (l *linker) moment(at time.Time) time.Time {
 	now := l.store.now()
-	if at.IsZero() || at.After(now) {
+	if at.After(now) || at.Before(now.Add(-MaxWait)) {
 		return now
-	}
-	if earliest := now.Add(-MaxWait); at.Before(earliest) {
-		return earliest
 	}
 	return at
 }

@@ -230,13 +230,13 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
 		time.Sleep(time.Hour)
-		for id, ago := range map[string]time.Duration{"now": 0, "before": 5 * time.Minute, "long before": time.Hour,
-			"to come": -time.Hour} {
+		for id, at := range map[string]struct{ ago, want time.Duration }{"now": {0, 0}, "before": {5 * time.Minute, 5 * time.Minute},
+			"as long as a link waits": {MaxWait, MaxWait}, "long before": {time.Hour, 0}, "to come": {-time.Hour, 0}} {
 			s.visit(t, id, "/a")
-			_, err := s.link(t.Context(), "zendesk", id, id, byWebhook, time.Now().Add(-ago))
+			_, err := s.link(t.Context(), "zendesk", id, id, byWebhook, time.Now().Add(-at.ago))
 			require.NoError(t, err)
 			session := s.stored(t, "zendesk/"+id).Sessions[0]
-			since := time.Now().Add(-min(max(0, ago), MaxWait) - promptNotes().PreLinkWindow)
+			since := time.Now().Add(-at.want - promptNotes().PreLinkWindow)
 			assert.InDelta(t, activity.Seconds(since), session.Since, 1e-3, id)
 			assert.Equal(t, eventlog.IDAt(since.Add(-clockSlack)), session.Cursor.After, id)
 		}

@@ -386,6 +386,18 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	}
 }
 
+// An imported conversation has its former date, and so has a payload with a fixed time.
+func TestServeWebhook_looksUpTheContactOfAConversationOfLongAgo(t *testing.T) {
+	d := newDoors(t, nil)
+	d.plain.contacts = map[string]helpdesk.Contact{"k1": {Email: "ada@acme.example"}}
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	e := openedByK1("d1", "c1")
+	e.At = time.Unix(1663597223, 0)
+	d.says(t, "pending", e)
+	d.work(t, "plain/c1")
+	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
+}
+
 func TestServeWebhook_looksUpAContactThatIsNamedDuringALookUp(t *testing.T) {
 	d := newDoors(t, nil)
 	d.plain.contacts = map[string]helpdesk.Contact{"k2": {Email: "ada@acme.example"}}
