@@ -77,7 +77,7 @@ const notificationType = "notification_event"
 
 // Webhook implements [helpdesk.Desk]. A request is Intercom's if it has one of the signature
 // headers or the form of a notification. A signed request is decoded only after its
-// signature is verified. Its age does not matter.
+// signature is verified; the type of a notification may then be missing. Its age does not matter.
 func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
 	var n notification
 	signed := len(header.Values(HeaderSignature))+len(header.Values(HeaderSignatureSHA1)) > 0
@@ -91,7 +91,9 @@ func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk
 	case err != nil:
 		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's body is not a notification of " +
 			"Intercom's in JSON"}
-	case n.Type != notificationType:
+	case n.Type == "" && n.Topic == "":
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook has neither a type nor a topic"}
+	case n.Type != "" && n.Type != notificationType:
 		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: `the webhook's type is not "notification_event"`}
 	}
 	return n.event()

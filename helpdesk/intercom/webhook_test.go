@@ -185,6 +185,12 @@ func TestWebhook_readsPartialBodies(t *testing.T) {
 	}
 }
 
+func TestWebhook_isReadWithoutItsType(t *testing.T) {
+	event, err := read(t, `{"topic":"conversation.user.created","data":{"item":{"id":"1"}}}`)
+	require.NoError(t, err)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}, event)
+}
+
 func TestWebhook_namesTheMalformedPart(t *testing.T) {
 	for name, body := range map[string]string{
 		"not JSON":                     `{"type":"notification_event"`,
@@ -192,7 +198,7 @@ func TestWebhook_namesTheMalformedPart(t *testing.T) {
 		"null":                         `null`,
 		"an array":                     `[]`,
 		"another type":                 `{"type":"event.list"}`,
-		"no type":                      `{"topic":"conversation.user.created"}`,
+		"neither type nor topic":       `{"data":{"item":{"id":"1"}}}`,
 		"a notification id of objects": `{"type":"notification_event","id":{}}`,
 		"no item":                      `{"type":"notification_event","topic":"conversation.user.created"}`,
 		"no conversation id":           item("conversation.user.created", `{}`),
