@@ -14,11 +14,12 @@ const maxElements = 128
 //
 //	chain = el *(";" el)
 //	el    = tag *("." class) ":" *(key '="' value '"')
-//	key   = "attr__"NAME | "attr_id" | "href" | "nth-child" | "nth-of-type" | "text"
+//	key   = "attr__"NAME | "attr_id" | "href" | "nth-child" | "nth-of-type" | "text" | NAME
 //
-// In values only the double quote is escaped, as \". Classes may hold colons and dots. It
-// never fails: if anything is unexpected, or the chain is too long, [element.Unread]
-// comes last in place of the rest.
+// In values only the double quote is escaped, as \". Classes may hold colons and dots. A bare
+// NAME, of letters, digits and hyphens, is skipped with its value. It never fails: if
+// anything is unexpected, or the chain is too long, [element.Unread] comes last in place of
+// the rest.
 func parseChain(elements []element.Element, chain string) []element.Element {
 	isRead := len(chain) <= maxChain-utf8.UTFMax // else it is cut
 	for chain != "" && len(elements) < maxElements {
@@ -54,12 +55,12 @@ func parseElement(chain string) (e element.Element, rest string, ok bool) {
 }
 
 // cutHead splits "tag.class:attrs…" at the start of the attributes, which is
-// the first colon before a known key, or else the next semicolon.
+// the first colon before a key, or else the next semicolon.
 func cutHead(s string) (head, attrs string, ok bool) {
 	for i := range len(s) {
 		switch s[i] {
 		case ':':
-			if keyLen(s[i+1:]) > 0 {
+			if anyKeyLen(s[i+1:]) > 0 {
 				return s[:i], s[i+1:], true
 			}
 		case ';':
@@ -103,10 +104,26 @@ func keyLen(s string) int {
 	return n
 }
 
+// anyKeyLen returns the length of the key that s starts with, known or a bare name, if `="`
+// follows the key, else zero.
+func anyKeyLen(s string) int {
+	if n := keyLen(s); n > 0 {
+		return n
+	}
+	n := 0
+	for n < min(len(s), maxKey) && (isLetter(s[n]) || n > 0 && ('0' <= s[n] && s[n] <= '9' || s[n] == '-')) {
+		n++
+	}
+	if !strings.HasPrefix(s[n:], `="`) {
+		return 0
+	}
+	return n
+}
+
 // cutAttr reads one key="value" from the start of s. A value that is not closed is not an
 // attribute, and rest is empty.
 func cutAttr(s string) (key, value, rest string, ok bool) {
-	n := keyLen(s)
+	n := anyKeyLen(s)
 	if n == 0 {
 		return "", "", s, false
 	}

@@ -77,7 +77,10 @@ func TestParseChain(t *testing.T) {
 		{"key without a value", `b:text=`, chain{{Tag: "b"}}},
 		{"junk after an attribute", `b:text="a"junk;i:text="c"`,
 			chain{{Tag: "b", Text: "a"}, {Tag: "i", Text: "c"}, element.Unread}},
-		{"an unknown key", `b:style="a"attr__id="x";i:text="c"`, chain{{Tag: "b"}, {Tag: "i", Text: "c"}, element.Unread}},
+		{"keys of other makers", `a.small:data-attr="x \" that; y"href="/a"number="3"text="Go";b:style="z"attr__id="x"`,
+			chain{{Tag: "a", Class: "small", Text: "Go"}, {Tag: "b", ID: "x"}}},
+		{"what is no key", `b:text="a"tag_name="z"text="c";i:text="c"`,
+			chain{{Tag: "b", Text: "a"}, {Tag: "i", Text: "c"}, element.Unread}},
 		{"separator at the end", `b:text="a";`, chain{{Tag: "b", Text: "a"}}},
 	}
 	for _, c := range cases {
