@@ -281,31 +281,38 @@ func (p *Person) named() func(value []byte) bool {
 }
 
 // adds adds the person's sessions of a conversation, except the known ones. It reports whether the
-// conversation itself shows that it has data of the person. A contact's address shows the owner of a
-// session only if no user ID does.
-func (c *conversation) adds(of *Person, known []string) (any bool) {
-	for _, s := range c.Sessions {
-		users := []string{}
-		if s.UserID != "" && len(of.UserIDs) > 0 || s.by() == byStranger || !of.is(s.Contact) {
-			users = append(users, s.UserID)
+// conversation itself shows that it has data of the person.
+func (c *conversation) adds(of *Person, known []string) (found bool) {
+	for i := range c.Sessions {
+		s := &c.Sessions[i]
+		var others []string
+		if !s.isOf(of) {
+			others = append(others, s.UserID)
 		}
 		for _, n := range s.Former {
-			users = append(users, n.UserID)
+			if !slices.Contains(of.UserIDs, n.UserID) {
+				others = append(others, n.UserID)
+			}
 		}
-		others := slices.DeleteFunc(slices.Clone(users), func(id string) bool { return slices.Contains(of.UserIDs, id) })
-		if len(others) == 1+len(s.Former) {
-			continue
+		if len(others) > len(s.Former) {
+			continue // all of it is other people's
 		}
-		any = true
-		if slices.Contains(known, s.ID) {
+		if found = true; slices.Contains(known, s.ID) {
 			continue
 		}
 		if of.SessionIDs = append(of.SessionIDs, s.ID); of.Others == nil {
 			of.Others = map[string][]string{}
 		}
-		of.Others[s.ID] = slices.Concat(of.Others[s.ID], others)
+		of.Others[s.ID] = append(slices.Clip(of.Others[s.ID]), others...)
 	}
-	return any || slices.ContainsFunc(c.Messages, func(m message) bool { return of.is(m.Contact) })
+	return found || slices.ContainsFunc(c.Messages, func(m message) bool { return of.is(m.Contact) })
+}
+
+// isOf reports whether the session's user is the person. A contact's address shows that only if no
+// user ID does.
+func (s *session) isOf(p *Person) bool {
+	hasID := s.UserID != "" && len(p.UserIDs) > 0
+	return slices.Contains(p.UserIDs, s.UserID) || !hasID && s.by() != byStranger && p.is(s.Contact)
 }
 
 // waitingOf returns the links that wait for a person, and their documents, in the same order. It
