@@ -140,8 +140,8 @@ func TestErase_reachesTheEarlierSessionsOfALinkedConversation(t *testing.T) {
 	bob := session{ID: "s-bob", UserID: "bob", ByWebhook: true, Notes: []note{{ID: "n3"}}}
 	d.put(t, "chat/c1", conversation{Sessions: []session{
 		{ID: "s-earlier", UserID: "ada", ByWebhook: true, Notes: []note{{ID: "n1"}}},
-		{ID: "s-ada", ByWebhook: true, Notes: []note{{ID: "n2"}}}, bob,
+		{ID: "s-ada", ByWebhook: true, Notes: []note{{ID: "n2"}}, Former: []formerNote{{"n0", "ada"}}}, bob,
 	}})
-	assert.Equal(t, 2, d.eraseAda(t).NotesLeft)
+	assert.Equal(t, 3, d.eraseAda(t).NotesLeft)
 	assert.Equal(t, []session{bob}, d.stored(t, "chat/c1").Sessions)
 }
