@@ -385,7 +385,8 @@ func TestErasure_thatKeepsFailingDoesNotStopOtherSessions(t *testing.T) {
 				waittest.Run(t, w.Run)
 				handlers = stream.Handlers{Deliver: w.Deliver}
 			}
-			c := startConsumer(t, s.URL(), handlers, stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0), MaxPending: 8})
+			c := startConsumer(t, s.URL(), handlers,
+				stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0), MaxPending: 8})
 			s.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1"}})
 			for range 20 {
 				s.Send(clicksOf("s1", "eve", "a"))
