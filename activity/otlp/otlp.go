@@ -92,7 +92,7 @@ func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 		return e, nil
 	}
 	log := cmp.Or(cmp.Or(opts, &Options{}).Logger, slog.Default())
-	otel.SetLogger(logr.FromSlogHandler(log.Handler())) // takes unreadable durations, headers and certificates
+	otel.SetLogger(logr.FromSlogHandler(discreet{log.Handler()})) // takes unreadable durations and headers
 	var pace outage.Pace
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		log.Log(context.Background(), pace.Level(err), "telemetry is not exported", "err", err)
@@ -114,6 +114,21 @@ func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 		sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))
 	e.tracer = e.traces.Tracer(name, trace.WithInstrumentationVersion(version.Version()))
 	return e, nil
+}
+
+// discreet is a handler for the SDK's logger, which logs an unreadable header, and so a key, as an
+// attribute. The other attributes and the error stay.
+type discreet struct{ slog.Handler }
+
+func (d discreet) Handle(ctx context.Context, r slog.Record) error {
+	kept := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != "input" && a.Key != "value" {
+			kept.AddAttrs(a)
+		}
+		return true
+	})
+	return d.Handler.Handle(ctx, kept)
 }
 
 // isOn reports whether the environment switches the export of a signal on.

@@ -149,12 +149,15 @@ func TestOpen_reportsAMistakeOfBothSignalsOnce(t *testing.T) {
 func TestOpen_logsFailuresOfTheSDK(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Bearer s3cret,x=%zs3cret")
 	var logged bytes.Buffer
 	e, err := Open(t.Context(), &Options{Logger: slog.New(slog.NewJSONHandler(&logged, nil))})
 	require.NoError(t, err)
 	require.NoError(t, e.Close(t.Context()))
 	require.Contains(t, logged.String(), `"level":"ERROR"`)
 	require.Contains(t, logged.String(), "soon")
+	require.Contains(t, logged.String(), "parse headers")
+	require.NotContains(t, logged.String(), "s3cret")
 	for range 3 {
 		otel.Handle(errors.New("connection refused"))
 	}
