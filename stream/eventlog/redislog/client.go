@@ -96,7 +96,7 @@ const (
 
 // redis returns the client. The first call that Redis answers makes it, because only then is
 // it known whether there is a cluster. Concurrent calls each make one, and all use the first
-// that is ready. The client stays for the life of the log, and reconnects on its own.
+// that is ready. The client reconnects on its own, and stays until renewAfter gives it up.
 func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 	if client := l.client.Load(); client != nil {
 		return client, nil
@@ -113,11 +113,11 @@ func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 		return nil, err
 	}
 	if l.client.CompareAndSwap(nil, client) {
-		l.warnOfEviction(ctx, client)
-	} else { // another call was faster
-		_ = client.Close()
+		l.evictions.Do(func() { l.warnOfEviction(ctx, client) })
+		return client, nil // renewAfter may have given it up by now
 	}
-	return l.client.Load(), nil
+	_ = client.Close() // another call was faster
+	return l.redis(ctx)
 }
 
 // renewAfter gives up all connections if the error means that they lead to a replica. A master

@@ -374,6 +374,29 @@ func TestEviction_isWarnedOf(t *testing.T) {
 	}
 }
 
+// While the client is made, another call that uses it may find out that it leads to a replica.
+func TestRedis_returnsTheClientThatIsGivenUpMeanwhile(t *testing.T) {
+	server := redistest.Start(t)
+	require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory", "100mb").Err())
+	require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+	var log *Log
+	log = opened(t, server.URL(), &Options{Logger: slog.New(slog.NewTextHandler(onWrite(func() {
+		log.renewAfter(readOnly{})
+	}), nil))})
+	require.NoError(t, log.Ping(t.Context()))
+}
+
+// onWrite is called for each line of a log.
+type onWrite func()
+
+func (f onWrite) Write(line []byte) (int, error) { f(); return len(line), nil }
+
+// readOnly is the answer of a replica.
+type readOnly struct{}
+
+func (readOnly) Error() string { return "READONLY You can't write against a read only replica." }
+func (readOnly) RedisError()   {}
+
 // A product at rest makes no request, though readers follow it, here and on another server.
 func TestRest_isFree(t *testing.T) {
 	t.Parallel()

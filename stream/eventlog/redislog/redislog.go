@@ -74,6 +74,7 @@ type Log struct {
 
 	complaints outage.Pace // of failures to connect
 	renewals   outage.Pace // of the client
+	evictions  sync.Once   // warns of a Redis that evicts keys
 
 	shares *fair.Shares[*product] // of the bytes of all tails
 
