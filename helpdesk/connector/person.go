@@ -21,6 +21,7 @@ import (
 type Person struct {
 	UserIDs    []string
 	Emails     []string // in lower case
+	Address    string   // the one of Emails that named the person, empty if a user ID did
 	SessionIDs []string
 	Links      []Link              // of these sessions, made for the person
 	Others     map[string][]string // by session: the IDs of its other users
@@ -36,6 +37,13 @@ func (p *Person) owns(sessionID, userID string) bool {
 func (p *Person) is(c helpdesk.Contact) bool {
 	return c.Email != "" && slices.Contains(p.Emails, strings.ToLower(c.Email)) ||
 		c.UserID != "" && slices.Contains(p.UserIDs, c.UserID)
+}
+
+// isNamed reports whether a contact is the person even if the person has only claimed the other
+// addresses.
+func (p *Person) isNamed(c helpdesk.Contact) bool {
+	named := Person{UserIDs: p.UserIDs, Emails: []string{p.Address}}
+	return named.is(c)
 }
 
 // Kept is the stored data of a person's conversation.
@@ -241,14 +249,15 @@ func (c *conversation) forget(of Person) {
 
 // conversationsOf reads the conversations of a person's sessions. A conversation is kept for longer
 // than its sessions are known, so it reads all conversations of the product, and adds the sessions
-// that are the person's by the conversation's own record to the Person that it returns.
+// that are the person's by the conversation's own record to the Person that it returns. An address
+// leads to these only if it named the person: anybody may have claimed it.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
 	records []record, _ Person, err error) {
-	known, isNamed := of.SessionIDs, of.named()
+	known, mayName := of.SessionIDs, of.mayName()
 	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Clone(of.Others)
 	err = s.each(ctx, productID, conversationPrefix, func(doc document.Document) {
 		linked := slices.ContainsFunc(of.Links, func(l Link) bool { return l.documentName() == doc.Name })
-		if !linked && !isNamed(doc.Value) {
+		if !linked && !mayName(doc.Value) {
 			return
 		}
 		if r := recordOf(doc); r.adds(&of, known) || linked {
@@ -258,33 +267,29 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 	return records, of, err
 }
 
-// named returns a function that reports whether a conversation's document may name the person. That
+// mayName returns a function that reports whether a conversation's document may name the person. That
 // takes far less time than decoding it, and a product may have tens of thousands.
-func (p *Person) named() func(value []byte) bool {
-	var ids, emails [][]byte
-	for _, id := range p.UserIDs {
-		quoted, _ := json.Marshal(id) // as in the document; strings can always be encoded
-		ids = append(ids, quoted)
+func (p *Person) mayName() func(value []byte) bool {
+	quote := func(text string) []byte {
+		quoted, _ := json.Marshal(text) // as in the document; strings can always be encoded
+		return quoted
 	}
-	for _, email := range p.Emails {
-		quoted, _ := json.Marshal(email)
-		emails = append(emails, quoted)
-	}
+	address := quote(p.Address)
 	return func(value []byte) bool {
-		in := func(quoted []byte) bool { return bytes.Contains(value, quoted) }
-		if slices.ContainsFunc(ids, in) || len(emails) == 0 {
-			return slices.ContainsFunc(ids, in)
-		}
-		value = bytes.ToLower(value)
-		return slices.ContainsFunc(emails, in)
+		hasID := func(id string) bool { return bytes.Contains(value, quote(id)) }
+		return slices.ContainsFunc(p.UserIDs, hasID) || p.Address != "" && bytes.Contains(bytes.ToLower(value), address)
 	}
 }
 
-// adds adds the person's sessions of a conversation, except the known ones. It reports whether the
-// conversation itself shows that it has data of the person.
+// adds adds the person's sessions of a conversation, except the known ones, whose conversations are
+// the person's links. It reports whether the conversation itself shows that it has data of the
+// person.
 func (c *conversation) adds(of *Person, known []string) (found bool) {
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
+		if slices.Contains(known, s.ID) {
+			continue
+		}
 		var others []string
 		if !s.isOf(of) {
 			others = append(others, s.UserID)
@@ -297,22 +302,19 @@ func (c *conversation) adds(of *Person, known []string) (found bool) {
 		if len(others) > len(s.Former) {
 			continue // all of it is other people's
 		}
-		if found = true; slices.Contains(known, s.ID) {
-			continue
-		}
 		if of.SessionIDs = append(of.SessionIDs, s.ID); of.Others == nil {
 			of.Others = map[string][]string{}
 		}
-		of.Others[s.ID] = append(slices.Clip(of.Others[s.ID]), others...)
+		of.Others[s.ID], found = append(slices.Clip(of.Others[s.ID]), others...), true
 	}
-	return found || slices.ContainsFunc(c.Messages, func(m message) bool { return of.is(m.Contact) })
+	return found || slices.ContainsFunc(c.Messages, func(m message) bool { return of.isNamed(m.Contact) })
 }
 
 // isOf reports whether the session's user is the person. A contact's address shows that only if no
 // user ID does.
 func (s *session) isOf(p *Person) bool {
 	hasID := s.UserID != "" && len(p.UserIDs) > 0
-	return slices.Contains(p.UserIDs, s.UserID) || !hasID && s.by() != byStranger && p.is(s.Contact)
+	return slices.Contains(p.UserIDs, s.UserID) || !hasID && s.by() != byStranger && p.isNamed(s.Contact)
 }
 
 // waitingOf returns the links that wait for a person, and their documents, in the same order. It

@@ -75,7 +75,8 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 	ada, bob := helpdesk.Contact{Email: "Ada@acme.example"}, helpdesk.Contact{Email: "bob@acme.example", UserID: "bob"}
 	byUser, byEmail := Person{UserIDs: []string{"ada"}, Emails: []string{"bob@acme.example"}},
-		Person{Emails: []string{"ada@acme.example"}}
+		Person{Emails: []string{"ada@acme.example"}, Address: "ada@acme.example"}
+	known := helpdesk.Contact{Email: bob.Email}
 	written, former := []note{{ID: "n1"}}, []formerNote{{"n0", "ada"}}
 	for name, test := range map[string]struct {
 		of    Person
@@ -87,6 +88,7 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 		"of the address":            {byEmail, session{UserID: "a", ByWebhook: true, Contact: ada, Notes: written}, 1, false},
 		"before another's":          {byUser, session{UserID: "bob", Notes: written, Former: former}, 1, true},
 		"of another user":           {byUser, session{UserID: "bob", ByWebhook: true, Contact: bob, Notes: written}, 0, true},
+		"of a claimed address":      {byUser, session{ByWebhook: true, Contact: known, Notes: written}, 0, true},
 		"of somebody unknown":       {byEmail, session{Notes: written}, 0, true},
 		"of a stranger's statement": {byEmail, session{Contact: ada, Notes: written}, 0, true},
 	} {

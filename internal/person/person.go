@@ -48,6 +48,7 @@ func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
 // found is a person: user IDs and addresses, sessions, and the actions outside any session.
 type found struct {
 	userIDs, emails []string  // emails in lower case
+	address         string    // the one of emails that the query has
 	sessions        []session // sorted by ID, without duplicates
 	notTheirs       []session // sessions with the person's IDs, but as visitors who were others
 	outside         recent.Records
@@ -78,7 +79,8 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	case q.UserID != "":
 		f.userIDs = []string{q.UserID}
 	default:
-		f.emails = []string{strings.ToLower(q.Email)}
+		f.address = strings.ToLower(q.Email)
+		f.emails = []string{f.address}
 		if ids, err = p.byEmail(ctx, productID, q.Email); err == nil {
 			f.userIDs, err = p.usersOf(ctx, productID, q.Email, ids)
 		}
@@ -223,7 +225,7 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 		f.sessions = append(f.sessions, s)
 	}
 	if len(f.notTheirs) > 0 && len(f.sessions)+len(f.outside) == 0 { // the addresses belong to those others as well
-		f.emails = nil
+		f.emails, f.address = nil, ""
 	}
 	return nil
 }
@@ -383,7 +385,7 @@ func (f *found) digests() (all []string) {
 // links returns the person's sessions and the conversations that are or were linked to them
 // on the person's behalf. In a shared session, somebody else's conversation stays.
 func (f *found) links() connector.Person {
-	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails, Others: map[string][]string{}}
+	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails, Address: f.address, Others: map[string][]string{}}
 	for i := range f.sessions {
 		s := &f.sessions[i]
 		links.SessionIDs = append(links.SessionIDs, s.id)
