@@ -159,6 +159,7 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 	assert.ElementsMatch(t, []string{"s1 Click a Click b", "erase ada s1 0", "erase ada s2 1", "erase ada  0",
 		"s2 Click e", "s1 Click f"}, did.all())
 	r.stop(t)
+	assert.EqualValues(t, 1, r.Stats().SkippedRefused, "the batches before the refused erasure are written")
 }
 
 // Actions that wait in memory for the link of their session are gone with its erasure.

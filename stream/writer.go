@@ -391,14 +391,19 @@ func (w *Writer) Run(ctx context.Context) error {
 // work writes pieces as one batch. It leaves out deliveries that will be
 // redelivered.
 func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
-	erasure := pieces[len(pieces)-1].erasure
-	batches := batchesOf(pieces, erasure)
+	last := pieces[len(pieces)-1]
+	batches := batchesOf(pieces, last.erasure)
 	var err error
-	if erasure != nil && !pieces[len(pieces)-1].delivery.dropped() {
-		err = w.applyErasure(ctx, key, *erasure)
+	if last.erasure != nil && !last.delivery.dropped() && !last.delivery.finished.Load() {
+		err = w.applyErasure(ctx, key, *last.erasure)
 	}
-	if len(batches) > 0 && (err == nil || schedule.IsPermanent(err)) { // a refused erasure refuses no batch
-		err = cmp.Or(w.writeOne(ctx, key, activity.Merge(batches...)), err)
+	if len(batches) > 0 && schedule.IsPermanent(err) { // a refused erasure refuses no batch
+		w.failed(key, err, 0)
+		last.delivery.Done(err)
+		err = nil
+	}
+	if len(batches) > 0 && err == nil {
+		err = w.writeOne(ctx, key, activity.Merge(batches...))
 	}
 	if err != nil && canGiveUp(pieces, false) && giveBack(ctx, err, deliveriesOf(pieces)...) {
 		w.stats.add(func(s *WriterStats) { s.Failures++ })
