@@ -125,13 +125,6 @@ func (l *Ledger) Received(id string) bool {
 	return Compare(id, l.position) <= 0
 }
 
-// closeIfDone removes the account of a key that is not behind and has nothing in flight.
-func (l *Ledger) closeIfDone(a *account) {
-	if !a.behind && len(a.entries) == 0 {
-		delete(l.accounts, a.key)
-	}
-}
-
 // Skip records an entry that needs no work.
 func (l *Ledger) Skip(id string) {
 	l.mu.Lock()
@@ -174,7 +167,9 @@ func (l *Ledger) Finish(e *Entry, done bool) bool {
 		a.after, a.entries = a.entries[0].ID, a.entries[1:]
 		a.failures, a.lost = 0, false
 	}
-	l.closeIfDone(a)
+	if !a.behind && len(a.entries) == 0 {
+		delete(l.accounts, a.key)
+	}
 	l.leaveIfDone(a)
 	return true
 }
@@ -239,12 +234,10 @@ func (l *Ledger) leaveIfDone(a *account) {
 		return
 	}
 	l.leavePass(a)
-	if a.held != nil {
-		return
+	if a.held == nil {
+		l.behind--
+		delete(l.accounts, a.key)
 	}
-	l.behind--
-	a.behind = false
-	l.closeIfDone(a)
 }
 
 // CanFall reports whether another key may fall behind. If not, its work must
