@@ -26,9 +26,9 @@ type Delivery struct {
 
 	run      *run
 	entry    *ledger.Entry
-	again    bool   // redelivered by a pass: a failure makes the session fall behind immediately
-	rawDone  bool   // the Raw handler has returned nil
-	parts    *parts // of an erasure; nil for any other entry
+	again    bool          // redelivered by a pass: a failure makes the session fall behind immediately
+	rawDone  bool          // the Raw handler has returned nil
+	parts    *atomic.Int64 // of an erasure, those that are not acknowledged; nil for any other entry
 	finished atomic.Bool
 
 	decode sync.Once
@@ -89,11 +89,11 @@ func (r *run) finish(err error, deliveries ...*Delivery) {
 	for _, d := range deliveries {
 		switch {
 		case d.finished.Swap(true):
-		case d.parts.finish(done):
-			if r.ledger.Finish(d.entry, done) {
+		case d.parts != nil && d.parts.Add(-1) > 0 && done: // the entry is finished by its last part
+			if err != nil {
 				r.count(d, err, done)
 			}
-		case err != nil: // a part was refused; the entry is finished by its last one
+		case r.ledger.Finish(d.entry, done):
 			r.count(d, err, done)
 		}
 	}

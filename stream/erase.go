@@ -25,16 +25,8 @@ func keyOf(m Message) string {
 	return m.SessionID
 }
 
-// parts counts an erasure's unfinished deliveries.
-type parts struct{ left atomic.Int64 }
-
 // isLivePart reports whether the delivery is a part of an erasure, from the live reader.
 func (d *Delivery) isLivePart() bool { return d.parts != nil && !d.again }
-
-// finish records that a part was acknowledged or, unless done, that it failed. It reports
-// whether to finish the entry now: after its last part, or when a part has failed. A nil p
-// is an entry without parts.
-func (p *parts) finish(done bool) bool { return p == nil || p.left.Add(-1) == 0 || !done }
 
 // handErasure splits an erasure and delivers the parts. An erasure that cannot be decoded
 // becomes one part without a session. Raw sees the entry once. A pass in progress may have read
@@ -47,10 +39,10 @@ func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 	}
 	var e Erasure
 	_ = d.Decode(&e)
-	all := &parts{}
-	all.left.Store(int64(len(e.SessionIDs) + 1))
+	parts := &atomic.Int64{}
+	parts.Store(int64(len(e.SessionIDs) + 1))
 	for _, id := range append([]string{""}, e.SessionIDs...) {
-		part := &Delivery{Message: d.Message, run: r, entry: d.entry, again: d.again, parts: all, rawDone: id != ""}
+		part := &Delivery{Message: d.Message, run: r, entry: d.entry, again: d.again, parts: parts, rawDone: id != ""}
 		part.SessionID = id
 		if err := r.hand(ctx, part); err != nil {
 			return err
