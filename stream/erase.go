@@ -25,8 +25,11 @@ func keyOf(m Message) string {
 	return m.SessionID
 }
 
-// isLivePart reports whether the delivery is a part of an erasure, from the live reader.
-func (d *Delivery) isLivePart() bool { return d.parts != nil && !d.again }
+// canFall reports whether the delivery will be redelivered if its session falls behind now. A part
+// of an erasure from the live reader must be blocking others.
+func (d *Delivery) canFall(blocking bool) bool {
+	return (blocking || d.again || d.parts == nil) && d.run.ledger.CanFall()
+}
 
 // handErasure splits an erasure and delivers the parts. An erasure that cannot be decoded
 // becomes one part without a session. Raw sees the entry once. A pass in progress may have read

@@ -66,7 +66,7 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
 		GiveUpAfter: c.opts.ParkAfter, Failed: r.failed,
 		CanGiveUp: func(deliveries []*Delivery, blocking bool) bool {
-			return r.ledger.CanFall() && (blocking || !slices.ContainsFunc(deliveries, (*Delivery).isLivePart))
+			return !slices.ContainsFunc(deliveries, func(d *Delivery) bool { return !d.canFall(blocking) })
 		},
 	})
 	r.saves = groupcommit.New(maxSavers, func([]struct{}) { r.saveNow(context.WithoutCancel(ctx)) })

@@ -495,15 +495,9 @@ func deliveriesOf(pieces []piece) []*Delivery {
 	return deliveries
 }
 
-// canGiveUp reports whether pieces will be redelivered if they are dropped. A part of an erasure is
-// dropped only if it is blocking others.
+// canGiveUp reports whether pieces will be redelivered if they are dropped.
 func canGiveUp(pieces []piece, blocking bool) bool {
-	for _, p := range pieces {
-		if p.delivery == nil || p.delivery.isLivePart() && !blocking || !p.delivery.run.ledger.CanFall() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(pieces, func(p piece) bool { return p.delivery == nil || !p.delivery.canFall(blocking) })
 }
 
 // failed logs a failed write.
