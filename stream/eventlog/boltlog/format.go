@@ -18,7 +18,7 @@ import (
 //	liveactivity     "format" is the version of this layout
 //	                 "probe" was written by Ping
 //	p/<product ID>   "state" is the product's state
-//	  log            ID, 16 bytes → entry, see appendEntry
+//	  log            ID, 16 bytes → entry, see encodeEntry
 //	  documents      name → record
 //	  due            milliseconds, 8 bytes, and a name → nothing: when to check whether the
 //	                 document has expired, which it never does earlier; 2^62 is added for
@@ -160,23 +160,18 @@ type stored struct {
 	session, keys, data []byte
 }
 
-// appendEntry appends an entry to dst, which has room for its sum: the length of the
-// session ID, the session ID, the number of keys, the keys, the data.
-func appendEntry(dst []byte, e eventlog.Entry) []byte {
-	dst = append(binary.AppendUvarint(dst, uint64(len(e.SessionID))), e.SessionID...)
-	dst = binary.AppendUvarint(dst, uint64(len(e.Keys)))
-	for _, key := range e.Keys {
-		dst = append(dst, key[:]...)
-	}
-	return append(dst, e.Data...)
-}
-
-// encodeEntry returns the entry as a value, with room for its sum, which seal sets. The ID is
-// not part of the value: it is the key.
+// encodeEntry returns the entry as a value: room for its sum, which seal sets, the length of the
+// session ID, the session ID, the number of keys, the keys, the data. The ID is not part of the
+// value: it is the key.
 func encodeEntry(e eventlog.Entry) []byte {
 	const lengths = 2 * binary.MaxVarintLen16 // longer ones make append grow the value
 	size := sumSize + lengths + len(e.SessionID) + len(e.Keys)*len(feed.Key{}) + len(e.Data)
-	return appendEntry(make([]byte, sumSize, size), e)
+	value := binary.AppendUvarint(make([]byte, sumSize, size), uint64(len(e.SessionID)))
+	value = binary.AppendUvarint(append(value, e.SessionID...), uint64(len(e.Keys)))
+	for _, key := range e.Keys {
+		value = append(value, key[:]...)
+	}
+	return append(value, e.Data...)
 }
 
 // parseEntry checks the sum of an entry and takes it apart. It shares memory with both
