@@ -88,9 +88,7 @@ func (u URLs) ofProduct(productID string) listItem {
 // secrets.
 type registered struct {
 	listItem
-	WebhookSecret string `json:"webhook_secret"`
-	Key           string `json:"key"`
-	CaptureToken  string `json:"capture_token"`
+	Credentials
 }
 
 // Register serves POST /admin/products. The answer names only the first mistake. It must not be
@@ -125,8 +123,7 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.products.deskOptions.Logger.Info("a product was registered", "product_id", reg.ProductID, "force", reg.Force)
 	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.ofProduct(reg.ProductID), credentials.WebhookSecret,
-		credentials.Key, credentials.CaptureToken})
+	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.ofProduct(reg.ProductID), credentials})
 	return nil
 }
 

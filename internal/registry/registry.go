@@ -77,9 +77,9 @@ type product struct {
 // Credentials give access to a registered product. Only the caller that
 // registers it ever sees them.
 type Credentials struct {
-	WebhookSecret string
-	Key           string // for both scopes
-	CaptureToken  string
+	WebhookSecret string `json:"webhook_secret"`
+	Key           string `json:"key"` // for both scopes
+	CaptureToken  string `json:"capture_token"`
 }
 
 // newCredentials returns credentials of at least 128 random bits each. Their prefixes
