@@ -149,17 +149,15 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
 		if doc.Version != docs[0].Version { // registered again, or removed by another call
-			return document.Change{}, errDone
+			return document.Change{}, ErrUnknown
 		}
 		return document.Delete(doc), nil
 	})
-	if errors.Is(err, errDone) {
+	if errors.Is(err, ErrUnknown) {
 		return nil
 	}
 	return err
 }
-
-var errDone = errors.New("registry: nothing is left to do")
 
 // change changes a product's registration and appends a notice to other servers, atomically. It
 // passes the current registration to decide, and calls decide again if the registration has
