@@ -76,14 +76,6 @@ func (a *account) open(with contact) string {
 	return c.ID
 }
 
-// remove deletes a conversation, if it exists.
-func (a *account) remove(id string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.conversations = slices.DeleteFunc(a.conversations, func(c *conversation) bool { return c.ID == id })
-	a.version++
-}
-
 // write adds a part to a conversation and returns the part's ID. If there are too many
 // parts, it drops the oldest. The error for a missing conversation is a
 // *[helpdesk.APIError] that is Gone.
@@ -105,14 +97,12 @@ func (a *account) receive(conversationID string, m message) (partID string, err 
 
 // withdraw removes a part, and the conversation if that part was its only one.
 func (a *account) withdraw(conversationID, partID string) {
-	isEmpty := false
 	_ = a.change(conversationID, func(c *conversation) { // it may no longer exist
 		c.Parts = slices.DeleteFunc(c.Parts, func(p part) bool { return p.ID == partID })
-		isEmpty = len(c.Parts) == 0
+		if len(c.Parts) == 0 {
+			a.conversations = slices.DeleteFunc(a.conversations, func(other *conversation) bool { return other == c })
+		}
 	})
-	if isEmpty {
-		a.remove(conversationID)
-	}
 }
 
 // change changes a conversation under the lock, which the function must not take again. If

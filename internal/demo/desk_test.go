@@ -52,7 +52,7 @@ func TestDesk_blanksANoteAndNothingElse(t *testing.T) {
 
 func TestDesk_saysThatAConversationIsGone(t *testing.T) {
 	d, id := newTestDesk(t)
-	d.remove(id)
+	d.withdraw(id, "")
 	_, err := d.Note(t.Context(), id, "x")
 	assert.True(t, helpdesk.IsGone(err))
 	_, err = d.Reply(t.Context(), id, "x")
