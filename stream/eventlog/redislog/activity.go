@@ -66,13 +66,12 @@ func (c *commit) addIdentity(who *feed.Identity, keys []feed.Key) {
 		return
 	}
 	c.beginRun(who.UserID, who.SessionID, 1)
-	c.addRecord(keys[0], who.At, who.UserID, string([]byte{identityMark, 0, byte(who.Standing)})+who.AnonymousID)
+	c.addRecord(keys[0], who.At, who.UserID, identityMark+string([]byte{byte(who.Standing)})+who.AnonymousID)
 }
 
-// identityMark begins an identity, as a brace begins the JSON of an action. A zero byte,
-// the standing and the anonymous id follow; identities of earlier versions are claims,
-// and have only the anonymous id.
-const identityMark = 'i'
+// identityMark begins an identity, as a brace begins the JSON of an action. A byte of the
+// standing and the anonymous id follow.
+const identityMark = "i\x00"
 
 // beginRun adds the head of a run. The caller must add its n records next.
 func (c *commit) beginRun(user, session string, n int) {
@@ -140,12 +139,9 @@ func unpackHeld(name string, values []any) (*recent.Held, error) {
 		}
 		user, record := rest[:n], rest[n:]
 		came := position(number[:max(0, len(number)-numberDigits)])
-		if record[0] == identityMark {
-			said := recent.HeldIdentity{At: at, Anonymous: record[1:], UserID: user, Arrived: came}
-			if id := said.Anonymous; len(id) > 1 && id[0] == 0 {
-				said.Anonymous, said.Standing = id[2:], activity.Standing(id[1])
-			}
-			h.Identities = append(h.Identities, said)
+		if said, ok := strings.CutPrefix(record, identityMark); ok && said != "" {
+			h.Identities = append(h.Identities, recent.HeldIdentity{At: at, Anonymous: said[1:], UserID: user,
+				Standing: activity.Standing(said[0]), Arrived: came})
 			continue
 		}
 		h.Actions = append(h.Actions, recent.HeldAction{User: user, Start: at, JSON: record, Arrived: came})

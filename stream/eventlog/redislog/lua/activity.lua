@@ -15,14 +15,6 @@ local function count(name, version, bytes)
   return bytes + (is_new and key_cost + 2 * #name or 0)
 end
 
--- Adds its record to an identity, with the standing and the visitor in it.
-local function read_identity(said, record)
-  said.record, said.standing, said.visitor = record, 0, string.sub(record, 2)
-  if #record > 2 and string.byte(record, 2) == 0 then
-    said.standing, said.visitor = string.byte(record, 3), string.sub(record, 4)
-  end
-end
-
 -- Rates the information that would be lost with an identity, as HeldIdentity.tells of package recent does.
 local function tells(said)
   local before, after = said.before, said.after
@@ -82,7 +74,8 @@ local function compact(held)
       local one = {number = number, start = tonumber(start), user = string.sub(value, at, record - 1),
         key = all[i], bytes = action_cost + #value}
       if string.sub(value, record, record) == 'i' then
-        read_identity(one, string.sub(value, record))
+        one.record = string.sub(value, record)
+        one.standing, one.visitor = string.byte(value, record + 2), string.sub(value, record + 3)
         identities[#identities + 1] = one
       else
         found[#found + 1] = one

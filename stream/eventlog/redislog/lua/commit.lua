@@ -13,7 +13,7 @@
 --       runs of actions: user, session, number of actions, and for each action its
 --         7-digit number, which grows, with its key, its start in microseconds, and its
 --         record: the length of the user, the user, and JSON that begins with "{" or, for
---         an identity, "i" and the anonymous ID
+--         an identity, "i", a zero byte, a byte of the standing and the anonymous ID
 --
 -- Returns {0, newest ID before the call, lost ones included (2 numbers), ID of the first entry (2
 -- numbers), version of the documents put, floor, lost ranges}; {1, name} if a document is not at
