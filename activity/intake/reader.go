@@ -88,7 +88,7 @@ func (r *Reader) SetString(s *string, limit int) {
 		r.Skip()
 		return
 	}
-	*s = r.String(limit)
+	*s = r.Text(limit)
 }
 
 // SetText reads a string, number or boolean as text, cut after MaxText bytes.

@@ -152,8 +152,9 @@ func outline(event []byte) map[string]string {
 			r.Skip()
 			return
 		}
-		name := string(key)
-		fields[name] = r.String(maxOutlined)
+		name, value := string(key), ""
+		r.SetString(&value, maxOutlined)
+		fields[name] = value
 	})
 	return fields
 }

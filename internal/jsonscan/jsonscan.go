@@ -200,15 +200,6 @@ func (s *Scanner) Text(limit int) string {
 	return ""
 }
 
-// String is Text for strings only: it reads any other value and returns "".
-func (s *Scanner) String(limit int) string {
-	if s.Kind() != '"' {
-		s.Skip()
-		return ""
-	}
-	return owned(s.str(limit))
-}
-
 // owned returns a copy of b as valid UTF-8.
 func owned(b []byte) string {
 	if utf8.Valid(b) {

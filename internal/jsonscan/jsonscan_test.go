@@ -160,21 +160,19 @@ func TestScanner_cutsLongStrings(t *testing.T) {
 
 func TestScanner_readsValuesOfAnyKindAsAskedFor(t *testing.T) {
 	for value, want := range map[string]struct {
-		text, str string
-		isTrue    bool
+		text   string
+		isTrue bool
 	}{
 		`1.5`: {text: "1.5"}, `1e999`: {text: "1e999"}, `-0`: {text: "-0"},
-		`"x"`: {text: "x", str: "x"}, `"2"`: {text: "2", str: "2"}, `""`: {},
-		"\"a\xff\"": {text: "a\ufffd", str: "a\ufffd"}, `"\u00e9\n"`: {text: "é\n", str: "é\n"},
+		`"x"`: {text: "x"}, `"2"`: {text: "2"}, `""`: {},
+		"\"a\xff\"": {text: "a\ufffd"}, `"\u00e9\n"`: {text: "é\n"},
 		`true`: {text: "true", isTrue: true}, `false`: {text: "false"},
 		`null`: {}, `{"a":1}`: {}, `[1]`: {},
 	} {
-		s := jsonscan.New([]byte(`[` + strings.Repeat(value+",", 2) + value + `]`))
+		s := jsonscan.New([]byte(`[` + value + "," + value + `]`))
 		s.BeginArray()
 		require.True(t, s.Element())
 		assert.Equal(t, want.text, s.Text(99), value)
-		require.True(t, s.Element())
-		assert.Equal(t, want.str, s.String(99), value)
 		require.True(t, s.Element())
 		assert.Equal(t, want.isTrue, s.Bool(), value)
 		require.False(t, s.Element())
