@@ -114,19 +114,10 @@ func FirstEmail(candidates ...string) string {
 // IDs that many people share, because a program sent the name of a value instead of the value. The
 // lists are PostHog's own of IDs that it never merges: one without regard to case, one exact.
 var (
-	nobodyInAnyCase = setOf("anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
-		"undefined", "true", "false")
-	nobody = setOf("[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String())
+	nobodyInAnyCase = []string{"anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
+		"undefined", "true", "false"}
+	nobody = []string{"[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String()}
 )
-
-// setOf returns a set of words.
-func setOf(words ...string) map[string]bool {
-	m := make(map[string]bool, len(words))
-	for _, word := range words {
-		m[word] = true
-	}
-	return m
-}
 
 // UnsharedID returns the ID of a user or a session, or "" if it is blank or is shared by many people,
 // including the source's own list of shared IDs. The comparison ignores surrounding quotation marks
@@ -136,8 +127,8 @@ func UnsharedID(id string, shared ...string) string {
 	if n := len(inner); n > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[0] == inner[n-1] {
 		inner = strings.TrimSpace(inner[1 : n-1])
 	}
-	if inner == "" || slices.Contains(shared, inner) ||
-		nobody[inner] || nobodyInAnyCase[strings.ToLower(inner)] {
+	if inner == "" || slices.Contains(shared, inner) || slices.Contains(nobody, inner) ||
+		slices.Contains(nobodyInAnyCase, strings.ToLower(inner)) {
 		return ""
 	}
 	return id
