@@ -20,14 +20,12 @@ func Target(typ string, elements []Element, text string) activity.Target {
 	if len(elements) == 0 {
 		elements = make([]Element, 1)
 	}
-	switch typ {
-	case activity.TypeSubmit:
+	switch e := &elements[0]; {
+	case typ == activity.TypeSubmit:
 		return activity.Target{Label: formLabel(elements)}
-	case activity.TypeChange:
-		e := &elements[0]
-		if hasOption(elements) {
-			return activity.Target{Element: "option"}
-		}
+	case hasOption(elements):
+		return activity.Target{Element: "option"}
+	case typ == activity.TypeChange:
 		return activity.Target{Label: attributeLabel(e), Element: noun(e)}
 	}
 	return clickTarget(elements, text)
@@ -35,12 +33,9 @@ func Target(typ string, elements []Element, text string) activity.Target {
 
 // clickTarget prefers a clicked control to the elements inside it: a click on the "Add" in an
 // "Add to cart" button is a click on the button. It uses the innermost control or named field,
-// or else the clicked element itself.
+// or else the clicked element itself. None of the elements is an option.
 func clickTarget(elements []Element, text string) activity.Target {
 	clicked, control, inside := &elements[0], &elements[0], elements[:1]
-	if hasOption(elements) {
-		return activity.Target{Element: "option"}
-	}
 	for i := range elements {
 		e := &elements[i]
 		if isControl(e) || isField(e.Tag) && attributeLabel(e) != "" {
@@ -85,13 +80,16 @@ var controlNouns = map[string]string{
 }
 
 // controlNoun returns the noun for e's first role that is one of controlNouns, else "".
-func controlNoun(e *Element) string {
+func controlNoun(e *Element) string { return byRole(e, controlNouns) }
+
+// byRole returns the value of e's first role that has one, else the zero value.
+func byRole[V comparable](e *Element, values map[string]V) (none V) {
 	for role := range strings.FieldsSeq(strings.ToLower(e.Role)) {
-		if noun := controlNouns[role]; noun != "" {
-			return noun
+		if value := values[role]; value != none {
+			return value
 		}
 	}
-	return ""
+	return none
 }
 
 // isTouchable reports whether e is a React Native button, whose component has a name such as
@@ -100,11 +98,13 @@ func isTouchable(e *Element) bool {
 	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
 }
 
+var optionRole = map[string]bool{"option": true}
+
 // hasOption reports whether one of the elements is an option. Its name would
 // reveal the user's choice.
 func hasOption(elements []Element) bool {
 	for i := range elements {
-		if e := &elements[i]; e.Tag == "option" || e.hasRole("option") {
+		if e := &elements[i]; e.Tag == "option" || byRole(e, optionRole) {
 			return true
 		}
 	}
@@ -116,11 +116,6 @@ func hasOption(elements []Element) bool {
 func isCaptioned(e *Element) bool {
 	typ := strings.ToLower(strings.TrimSpace(e.Type))
 	return e.Tag == "input" && (typ == "submit" || typ == "button" || typ == "reset")
-}
-
-// hasRole reports whether one of e's roles is the given one.
-func (e *Element) hasRole(role string) bool {
-	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
 }
 
 // markedLabel returns the label that a developer gave the clicked element or one around it, in
@@ -170,12 +165,7 @@ func isPrivate(elements []Element) bool {
 		case "input", "textarea", "select":
 			return true
 		}
-		for role := range strings.FieldsSeq(strings.ToLower(e.Role)) {
-			if typedRoles[role] {
-				return true
-			}
-		}
-		if isField(e.Tag) || isField(e.Class) || isChooser(e.Class) {
+		if byRole(e, typedRoles) || isField(e.Tag) || isField(e.Class) || isChooser(e.Class) {
 			return true
 		}
 		if e.ContentEditable != "" && !strings.EqualFold(e.ContentEditable, "false") {
