@@ -25,13 +25,9 @@ type Body struct {
 	pass     func() // ends the body's turn; may be nil
 }
 
-// Receive reads the body of a request, of at most MaxBody bytes; see [httpx.Receive] for the errors.
+// Receive reads the body of a request, of at most limit bytes; see [httpx.Receive] for the errors.
 // Without an error, the caller must call Release in the end.
-func (in *Intake) Receive(w http.ResponseWriter, r *http.Request) (*Body, error) {
-	return in.receive(w, r, in.opts.MaxBody)
-}
-
-func (in *Intake) receive(w http.ResponseWriter, r *http.Request, limit int64) (*Body, error) {
+func (in *Intake) Receive(w http.ResponseWriter, r *http.Request, limit int64) (*Body, error) {
 	body, err := httpx.Receive(w, r, limit, in.room)
 	if err != nil {
 		return nil, err
@@ -42,11 +38,8 @@ func (in *Intake) receive(w http.ResponseWriter, r *http.Request, limit int64) (
 // JSON unpacks the JSON inside the body: from gzip, and from a form's base64 or lz-string. It
 // detects the format by content, but a Content-Encoding other than gzip is a 415. More than
 // MaxDecoded bytes are a 413. It does not validate the JSON. The result is valid until Decoded or
-// Release, and further calls return the same. A large body keeps its turn until Admit or Release.
+// Release. A large body keeps its turn until Admit or Release. Call it once.
 func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
-	if b.json != nil {
-		return b.json, nil
-	}
 	u := unpacker{limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
 	defer func() { b.shrinkTo(int64(len(b.json))) }()
 	b.json, err = u.unpack(b.Bytes(), b.encoding)

@@ -33,7 +33,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 		in := musttest.New(New(noSink{}, noProducts{}, nil))
 		packed := func(json string) []byte { return gzipped(t, json) }
 		pass := func(body []byte) (unpacked, admitted error) {
-			b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/", bytes.NewReader(body)))
+			b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/", bytes.NewReader(body)), 1<<20)
 			require.NoError(t, err)
 			defer b.Release()
 			if _, err := b.JSON(t.Context()); err != nil {
@@ -96,7 +96,7 @@ func TestIntake_checksLargeBodiesInTurn(t *testing.T) {
 		return ""
 	}}, func(*Reader) Decoder { return nil })
 	b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/",
-		bytes.NewReader(gzipped(t, "["+strings.Repeat(" ", smallBody)+"{}]"))))
+		bytes.NewReader(gzipped(t, "["+strings.Repeat(" ", smallBody)+"{}]"))), 1<<20)
 	require.NoError(t, err)
 	_, _, err = b.open(t.Context(), source)
 	assert.NoError(t, err)
@@ -111,7 +111,7 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 	bomb := gzipped(t, string(make([]byte, 2<<20)))
 	for _, body := range [][]byte{bomb, bomb[:len(bomb)-9],
 		[]byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
-		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)))
+		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)), 1<<20)
 		require.NoError(t, err)
 		if _, err = b.JSON(t.Context()); err == nil {
 			require.NoError(t, b.Admit(t.Context(), "acme"))

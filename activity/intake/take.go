@@ -36,7 +36,7 @@ func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, c
 			return Counts{}, err
 		}
 	}
-	b, err := in.Receive(w, r)
+	b, err := in.Receive(w, r, in.opts.MaxBody)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -103,7 +103,7 @@ func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, l
 	if r.Header.Get("Origin") == "" {
 		return httpx.Discard(r, limit)
 	}
-	b, err := in.receive(w, r, limit)
+	b, err := in.Receive(w, r, limit)
 	if err != nil {
 		return err
 	}

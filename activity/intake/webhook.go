@@ -66,7 +66,7 @@ func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Sou
 		return Counts{}, errSecret
 	}
 	done := httpx.Hasten(w)
-	b, err := in.Receive(w, r)
+	b, err := in.Receive(w, r, in.opts.MaxBody)
 	if err != nil {
 		return Counts{}, err
 	}
