@@ -65,7 +65,7 @@ func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Sou
 	if !slices.ContainsFunc(proof.secrets, func(header string) bool { return header != "" }) && proof.signature == "" {
 		return Counts{}, errSecret
 	}
-	done := httpx.Hasten(w)
+	done := httpx.Hasten(w, httpx.BodyTime)
 	b, err := in.Receive(w, r, in.opts.MaxBody)
 	if err != nil {
 		return Counts{}, err

@@ -28,7 +28,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -246,14 +245,12 @@ func strangersBody(w http.ResponseWriter, r *http.Request) []byte {
 	if r.ContentLength < 0 || r.ContentLength > maxStranger {
 		return nil
 	}
-	control := http.NewResponseController(w)
-	// A writer without deadlines does not belong to a connection.
-	_ = control.SetReadDeadline(time.Now().Add(strangersTime))
+	done := httpx.Hasten(w, strangersTime)
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return nil
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	done()
 	return body
 }
 

@@ -46,7 +46,7 @@ var firsts = sync.Pool{New: func() any { return new([firstRead]byte) }}
 // is an error, the caller must call Release in the end. A longer body is 413, one that arrives
 // too slowly 408, one that breaks off 400, and one without memory 503.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID string) (*Body, error) {
-	done := Hasten(w)
+	done := Hasten(w, BodyTime)
 	b, err := Receive(w, r, limit, admission.Bodies())
 	if err != nil {
 		return nil, err
@@ -59,13 +59,13 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID str
 	return b, nil
 }
 
-// Hasten requires a request's body to arrive within BodyTime. Call done once it has: an expired
+// Hasten requires a request's body to arrive within a time. Call done once it has: an expired
 // deadline would end the request's context. After an error do not call it, as the connection is
 // closed.
-func Hasten(w http.ResponseWriter) (done func()) {
+func Hasten(w http.ResponseWriter, within time.Duration) (done func()) {
 	control := http.NewResponseController(w)
 	// A writer without deadlines does not belong to a connection.
-	_ = control.SetReadDeadline(time.Now().Add(BodyTime))
+	_ = control.SetReadDeadline(time.Now().Add(within))
 	return func() { _ = control.SetReadDeadline(time.Time{}) }
 }
 
