@@ -134,9 +134,9 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 		h.before, h.changes = r.machine(), true
 		h.effects, err = r.step(*rules, c.store.now(), assistance.Message{Text: text})
 	}
-	chosen, asks := r.requested(h.effects, c.opts.Guide != nil)
+	chosen, asks := r.requested(h.effects)
 	switch {
-	case chosen != nil:
+	case chosen != nil && c.opts.Guide != nil:
 		h.answer = accepted
 		return h, c.guide(ctx, proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
 			ConversationID: in.event.ConversationID, TriggerID: chosen.TriggerID, Label: chosen.Label,
@@ -144,8 +144,12 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 	case can.Replier == nil || c.opts.Reply == nil || strings.TrimSpace(text) == "":
 		return h, err
 	case can.Chats || asks:
-		r.addMessage(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
-			ContactID: in.event.ContactID, Offer: r.chosen(h.effects)})
+		m := message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
+			ContactID: in.event.ContactID}
+		if chosen != nil {
+			m.Offer = r.machine().Body()
+		}
+		r.addMessage(m)
 		r.Contact = cmp.Or(r.Contact, in.lookUp) // it may be over, and the message needs its result
 		h.changes = true
 	}
@@ -172,34 +176,20 @@ func stored(text string) string {
 	return text
 }
 
-// requested returns the guidance that a message chose, if the program guides, and whether the
-// message asks for an answer. A label without guidance does, and so does any message if an offer
-// was shown or is being sent. All other messages are left to the desk.
-func (c *conversation) requested(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
+// requested returns the guidance for the label that a message chose, nil for none, and whether the
+// message asks for an answer. A label does if the program does not guide, and so does any message if
+// an offer was shown or is being sent. All other messages are left to the desk.
+func (c *conversation) requested(effects []assistance.Effect) (chosen *assistance.Guide, asks bool) {
 	m := c.machine()
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case assistance.Guide:
-			if guides {
-				chosen = &effect
-			} else {
-				asks = true
-			}
+			chosen, asks = &effect, true
 		case assistance.Reply:
 			asks = asks || m.Trigger() != "" || m.InFlight()
 		}
 	}
 	return chosen, asks
-}
-
-// chosen returns the text of the offer whose label a message with these effects chose, or "".
-func (c *conversation) chosen(effects []assistance.Effect) string {
-	for _, effect := range effects {
-		if _, ok := effect.(assistance.Guide); ok {
-			return c.machine().Body()
-		}
-	}
-	return ""
 }
 
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
