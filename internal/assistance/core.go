@@ -100,10 +100,7 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 		}
 		if result, ok := t.Evaluate(seen); ok {
 			result.TriggerID = t.ID()
-			match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
-			if !w.newest().IsZero() {
-				match.used = instantOf(w.newest())
-			}
+			match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC(), used: instantOf(w.newest())}
 			if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
 				d.Match, d.Reason, d.Page = match, reason, tc.Page()
 			}
