@@ -18,7 +18,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -314,9 +313,8 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
 				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
 
-				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"}},
-					&feed.Erasure{
-						SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
+				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"},
+					SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob"}}})
 				require.NoError(t, err)
 				_, err = d.docs.Write(t.Context(), "acme", changes...)
 				require.NoError(t, err)

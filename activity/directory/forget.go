@@ -8,34 +8,35 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
 // Person is a person to forget: the user IDs, the IDs of visitors that the person was before,
-// which others may share, and the email addresses in lower case.
-type Person struct{ UserIDs, Visitors, Emails []string }
+// which others may share, the email addresses in lower case, and the sessions. Others has the other
+// users of a session, none for the person's own.
+type Person struct {
+	UserIDs, Visitors, Emails, SessionIDs []string
+	Others                                map[string][]string // by session
+}
 
 // Forget returns the changes that remove a person from the directory: the users, visitors with the
 // person's addresses, the sessions, and the addresses that lead to them. A session shared with
-// others (see [feed.Erasure].Kept) keeps their part. The changes conflict if one of the sessions
-// has changed since. Forget itself writes nothing.
-func (d *Directory) Forget(
-	ctx context.Context, productID string, who Person, e *feed.Erasure) ([]document.Change, error,
-) {
-	b, sessions := d.Book(productID), keysOf(ofSession, e.SessionIDs)
+// others keeps their part. The changes conflict if one of the sessions has changed since. Forget
+// itself writes nothing.
+func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([]document.Change, error) {
+	b, sessions := d.Book(productID), keysOf(ofSession, who.SessionIDs)
 	users := keysOf(ofUser, slices.Concat(who.UserIDs, who.Visitors))
 	if err := b.load(ctx, slices.Concat(sessions, users, keysOf(ofEmail, who.Emails))...); err != nil {
 		return nil, err
 	}
 	var changes []document.Change
 	for key, p := range b.stored {
-		isShared := key.kind == sessionKind && len(e.Kept[key.id]) > 0
+		isShared := key.kind == sessionKind && len(who.Others[key.id]) > 0
 		goes := key.kind == sessionKind
 		switch key.kind {
 		case userKind:
 			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.value()))
 		case emailKind:
-			goes = slices.Contains(e.SessionIDs, p.fact.value())
+			goes = slices.Contains(who.SessionIDs, p.fact.value())
 		}
 		switch {
 		case !p.doc.Exists():

@@ -40,12 +40,13 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 	if err != nil {
 		return Erased{}, err
 	}
-	changes, err := p.dir.Forget(ctx, productID,
-		directory.Person{UserIDs: f.userIDs, Visitors: f.visitors(), Emails: f.emails}, f.erasure(productID))
+	links := f.links()
+	changes, err := p.dir.Forget(ctx, productID, directory.Person{UserIDs: f.userIDs, Visitors: f.visitors(),
+		Emails: f.emails, SessionIDs: links.SessionIDs, Others: links.Others})
 	if err != nil {
 		return Erased{}, fmt.Errorf("person: %w", err)
 	}
-	plan, err := p.connector.Erase(ctx, productID, f.links(), redact)
+	plan, err := p.connector.Erase(ctx, productID, links, redact)
 	if err != nil {
 		return Erased{}, fmt.Errorf("person: %w", err)
 	}

@@ -310,23 +310,6 @@ func (f *found) own(s *session) (own recent.Records) {
 	return own
 }
 
-// erasure returns the erasure of the person's sessions, without a user ID and of any size:
-// [People.erasures] divides it.
-func (f *found) erasure(productID string) *feed.Erasure {
-	e := &feed.Erasure{Type: feed.Erase, ProductID: productID, SessionIDs: []string{}}
-	for i := range f.sessions {
-		s := &f.sessions[i]
-		e.SessionIDs = append(e.SessionIDs, s.id)
-		if s.isShared() {
-			if e.Kept == nil {
-				e.Kept = map[string][]string{}
-			}
-			e.Kept[s.id] = s.others
-		}
-	}
-	return e
-}
-
 // maxErasure is the approximate maximum size, in bytes, of the session IDs in an erasure, which
 // must fit into an event. It does not count the few sessions of keptAs.
 const maxErasure = 24 << 10
@@ -336,23 +319,21 @@ const maxErasure = 24 << 10
 // stay, they include digests of the addresses, since those events may state the person's
 // address. Each states which actions with its user ID belong to others.
 func (f *found) erasures(productID string) (all []*feed.Erasure) {
-	whole, digests := f.erasure(productID), f.digests()
-	userIDs := f.userIDs
+	digests, userIDs := f.digests(), f.userIDs
 	if userIDs == nil {
 		userIDs = []string{""}
 	}
 	for _, userID := range userIDs {
 		// At least one erasure, for a user ID without sessions.
-		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
-			e := &feed.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{},
+		for rest := f.sessions; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
+			e := &feed.Erasure{Type: feed.Erase, ProductID: productID, UserID: userID, SessionIDs: []string{},
 				Kept: f.keptAs(userID)}
 			for size := 0; len(rest) > 0 && size < maxErasure; rest = rest[1:] {
-				id := rest[0]
-				e.SessionIDs = append(e.SessionIDs, id)
-				size += len(id)
-				if others := whole.Kept[id]; others != nil {
-					e.Kept[id], e.EmailsSHA256 = others, digests
-					size += len(strings.Join(others, ""))
+				s := &rest[0]
+				e.SessionIDs = append(e.SessionIDs, s.id)
+				size += len(s.id) + len(strings.Join(s.others, ""))
+				if s.isShared() {
+					e.Kept[s.id], e.EmailsSHA256 = s.others, digests
 				}
 			}
 			all = append(all, e)
