@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -21,7 +22,7 @@ var digested = summary.History{Digest: &activity.Digest{}}
 // The next step follows from the document, the log and the time alone.
 func TestNext_takesTheMostUrgentStep(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	rules := assistance.Rules{}
+	rules := musttest.New(assistance.NewCore(nil)).Rules
 	shown := func() *assistance.Machine {
 		m, _, err := rules.Step(assistance.Machine{}, now.Add(-time.Minute), assistance.Matched{
 			Result: proactive.Result{TriggerID: "t", InteractionTimeout: 10 * time.Second}, SendBy: now})

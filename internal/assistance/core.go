@@ -149,6 +149,7 @@ const (
 	defaultBody               = "Need a hand?"
 	defaultInteractionTimeout = 10 * time.Second
 	defaultCooldown           = 30 * time.Second
+	defaultAssistanceIdle     = 300 * time.Second
 	maxDuration               = 24 * time.Hour
 )
 

@@ -37,10 +37,9 @@ const (
 	// then no sender is working on it.
 	FindAfter = 30 * time.Second
 
-	defaultAssistanceIdle = 300 * time.Second
-	firstReserve          = 600 * time.Second // in Conservative, after the first dismissal
-	furtherReserve        = 300 * time.Second // for each further dismissal
-	dismissalsForEver     = 3
+	firstReserve      = 600 * time.Second // in Conservative, after the first dismissal
+	furtherReserve    = 300 * time.Second // for each further dismissal
+	dismissalsForEver = 3
 )
 
 // Machine is the state of the assistance in one conversation: its State, the offer that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -28,6 +29,9 @@ func matched(trigger string, now time.Time) assistance.Matched {
 		Result: proactive.Result{TriggerID: trigger, Body: "Help?",
 			ReplyOptionLabels: []string{"Yes, show me", "No"}, InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}}
 }
+
+// rules are the default ones.
+var rules = musttest.New(assistance.NewCore(nil)).Rules
 
 // machine is a machine with a clock.
 type machine struct {
@@ -71,7 +75,7 @@ func (m *machine) offers(trigger string) {
 // in returns a machine that has just come into a state.
 func in(t *testing.T, state assistance.State) *machine {
 	t.Helper()
-	m := &machine{t: t, now: noon}
+	m := &machine{t: t, rules: rules, now: noon}
 	switch state {
 	case assistance.Proactive:
 		m.offers("a")
@@ -283,7 +287,7 @@ func TestStep_takesALabelOfAnOldOfferForAMessage(t *testing.T) {
 func TestStep_takesTheLabelsOfALongOfferForAsLong(t *testing.T) {
 	long := matched("a", noon)
 	long.Result.InteractionTimeout = time.Hour
-	m := &machine{t: t, now: noon}
+	m := &machine{t: t, rules: rules, now: noon}
 	m.do(long, assistance.Shown{OfferID: "p1"})
 	m.after(59 * time.Minute).do(assistance.Message{Text: "Where am I?"})
 	assert.Contains(t, m.after(5*time.Minute).do(assistance.Message{Text: "No"}),

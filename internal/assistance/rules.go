@@ -2,21 +2,14 @@ package assistance
 
 import "time"
 
-// Rules are a product's settings for its machines. The zero value is the default.
+// Rules are a product's settings for its machines; see [NewCore].
 type Rules struct {
 	// AssistanceIdle is how long Reactive and Guidance last without a message
-	// or step before they fall back to Thinking; 300 s.
+	// or step before they fall back to Thinking.
 	AssistanceIdle time.Duration
 	// KeepIdle keeps the conversation if the user has not reacted to an offer;
 	// by default it is removed.
 	KeepIdle bool
-}
-
-func (r Rules) idle() time.Duration {
-	if r.AssistanceIdle <= 0 {
-		return defaultAssistanceIdle
-	}
-	return r.AssistanceIdle
 }
 
 // Due returns when the next [Tick] is due, which may be in the past, and false if
@@ -26,7 +19,7 @@ func (r Rules) Due(m Machine) (at time.Time, ok bool) {
 	var due instant
 	switch m.State() {
 	case Reactive, Guidance:
-		due = m.Since.add(r.idle())
+		due = m.Since.add(r.AssistanceIdle)
 	case Proactive:
 		due = m.Since + instant(m.Offer.TimeoutUS)
 	}

@@ -20,7 +20,7 @@ func busy(t testing.TB) assistance.Machine {
 			match.Result.Metadata = map[string]string{"page": "<pricing> & more"}
 			e = match
 		}
-		next, _, err := assistance.Rules{}.Step(m, noon.Add(time.Duration(i/3)*time.Hour), e)
+		next, _, err := rules.Step(m, noon.Add(time.Duration(i/3)*time.Hour), e)
 		require.NoError(t, err)
 		m = next
 	}
@@ -84,8 +84,8 @@ func FuzzSnapshot(f *testing.F) {
 		assert.Equal(t, written, marshal(t, again))
 		for _, e := range []assistance.Event{matched("a", noon), assistance.Shown{}, assistance.Refused{},
 			assistance.Message{Text: "No"}, dismissed, assistance.Engaged{}, assistance.Tick{}} {
-			_, _, _ = assistance.Rules{}.Step(m, noon, e)
-			_, _ = assistance.Rules{}.Due(m)
+			_, _, _ = rules.Step(m, noon, e)
+			_, _ = rules.Due(m)
 		}
 	})
 }

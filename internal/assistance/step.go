@@ -53,7 +53,7 @@ func (s *step) enter(to State) bool {
 func (s *step) pass() {
 	switch s.State() {
 	case Reactive, Guidance:
-		if s.now >= s.Since.add(s.rules.idle()) {
+		if s.now >= s.Since.add(s.rules.AssistanceIdle) {
 			s.enter(Thinking)
 		}
 	case Proactive:
@@ -195,7 +195,7 @@ func (s *step) message(text string) {
 func (s *step) canChoose() bool {
 	switch s.State() {
 	case Thinking, Reactive:
-		return s.now < s.Offer.At.add(s.rules.idle())+instant(s.Offer.TimeoutUS)
+		return s.now < s.Offer.At.add(s.rules.AssistanceIdle)+instant(s.Offer.TimeoutUS)
 	case Conservative:
 		return false
 	}
