@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -63,14 +62,8 @@ func (s *Session) forget(userIDs, emails []string) {
 	if is(s.emailBy.Identified) || slices.Contains(emails, strings.ToLower(s.statedEmail)) {
 		s.statedEmail, s.statedStanding, s.emailBy = "", activity.Claimed, provenance{}
 	}
-	if theirs(s.link(time.Time{})) {
-		s.endLink()
-	}
-	if s.former != nil && theirs(*s.former) {
-		s.former = nil
-	}
+	s.dropLinks(theirs)
 	s.amendPast(func(p *past) {
-		p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), theirs)
 		p.Stated = slices.DeleteFunc(slices.Clone(p.Stated), func(said Statement) bool {
 			return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
 		})

@@ -59,18 +59,22 @@ func (s *Session) rememberLink(f formerLink) {
 // Unlink ends the session's links to a conversation, and reports whether there were any.
 func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
 	is := func(f formerLink) bool { return f.Desk == desk && f.ConversationID == conversationID }
-	if slices.ContainsFunc(s.remembered().Earlier, is) {
-		s.amendPast(func(p *past) { p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), is) })
-		unlinked = true
+	if len(s.conversations(is)) == 0 {
+		return false
 	}
-	if s.former != nil && is(*s.former) {
-		s.former, unlinked = nil, true
-	}
-	if s.Desk == desk && s.ConversationID == conversationID {
+	s.dropLinks(is)
+	return true
+}
+
+// dropLinks removes the present and earlier links for which drops returns true.
+func (s *Session) dropLinks(drops func(formerLink) bool) {
+	if drops(s.link(time.Time{})) {
 		s.endLink()
-		unlinked = true
 	}
-	return unlinked
+	if s.former != nil && drops(*s.former) {
+		s.former = nil
+	}
+	s.amendPast(func(p *past) { p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), drops) })
 }
 
 // keepLink ends the link if an identified user other than the link's has appeared. A link without
