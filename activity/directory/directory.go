@@ -16,7 +16,6 @@
 package directory
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -178,9 +177,6 @@ func (s *Session) Stated() []Statement {
 	}
 	return all
 }
-
-// StatedEmail returns the address that the session's own events stated last.
-func (s *Session) StatedEmail() string { return cmp.Or(s.statedEmail, s.Email) }
 
 // Names reports whether the event identifies an anonymous visitor of the session. The actions of
 // an identified user cannot be given to another, and an event of a lower standing than the

@@ -310,7 +310,7 @@ func (r *reading) ordered(ids []string) []string {
 	}
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		s := r.sessions[id]
-		return last[id] == 0 && s.UserID == "" && s.StatedEmail() == "" && s.Actions == 0
+		return last[id] == 0 && s.UserID == "" && s.Email == "" && s.Actions == 0
 	})
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(last[a], last[b]), cmp.Compare(a, b)) })
 	return ids
