@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
 // documentation returns the README and the pages of docs, by path.
@@ -42,6 +43,13 @@ func TestDocs_showCodeThatRuns(t *testing.T) {
 		}
 	}
 	require.Positive(t, blocks)
+}
+
+// The script in the documentation is the generated one.
+func TestDocs_showTheSnippet(t *testing.T) {
+	snippet, err := connector.Snippet("https://live.example.com", "acme", "")
+	require.NoError(t, err)
+	require.Contains(t, documentation(t)["docs/help-desks.md"], "```html\n"+snippet+"```\n")
 }
 
 // A configuration pasted from the documentation into a product file loads.

@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
@@ -190,3 +191,59 @@ func linkFailed(err error) error {
 	}
 	return httpx.Unavailable(err)
 }
+
+// Snippet returns a script for the product's pages, as HTML, that defines
+// liveactivity.link(conversationID). A page calls it when a conversation of the desk
+// begins, if no webhook can name the conversation's contact. It links the session of
+// posthog-js, or the one given as the second argument, and returns a promise of the status.
+// The third argument proves the session's user: {user_hash: …} or {token: …}. The base is
+// the service's public URL; an empty desk means the product's default. The error joins all
+// mistakes, each an [*option.Error].
+func Snippet(base, productID, desk string) (string, error) {
+	_, ok := origin.Base(base)
+	m := options.Mistakes{Package: "connector"}
+	m.Require(ok, "base", "must be a URL such as https://live.example.com")
+	m.Require(productID != "" && !strings.Contains(productID, "/"), "productID", "must be one path segment")
+	if err := m.Err(); err != nil {
+		return "", err
+	}
+	fixed := map[string]string{"product_id": productID}
+	if desk != "" {
+		fixed["desk"] = desk
+	}
+	// Package encoding/json escapes < and >, as HTML needs. It never fails for strings.
+	link, _ := json.Marshal(fixed)
+	quoted, _ := json.Marshal(strings.TrimRight(base, "/") + "/sessions/link")
+	return strings.NewReplacer("URL", string(quoted), "LINK", string(link)).Replace(snippet), nil
+}
+
+// snippet is the script. It retries while the session or its user is not known yet,
+// because posthog-js reports only every few seconds, and while the service is
+// unavailable.
+const snippet = `<script>
+(function () {
+  var url = URL, link = LINK;
+  function send(conversation, session, identity, pause) {
+    return new Promise(function (ask) {
+      session = session || posthog.get_session_id();
+      if (!session) throw new Error('posthog-js has not loaded');
+      var body = Object.assign({}, identity, {conversation_id: String(conversation), session_id: session}, link);
+      ask(fetch(url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)}));
+    })
+      .then(function (r) {
+        if (r.ok) return r.json().then(function (answer) { return answer.status; });
+        if (r.status !== 401 && r.status !== 404 && r.status !== 429 && r.status < 500) return 'refused';
+        throw new Error('status ' + r.status);
+      })
+      .catch(function (err) {
+        if (pause > 16000) throw err;
+        return new Promise(function (go) { setTimeout(go, pause); })
+          .then(function () { return send(conversation, session, identity, 2 * pause); });
+      });
+  }
+  window.liveactivity = {link: function (conversation, session, identity) {
+    return send(conversation, session, identity, 1000);
+  }};
+})();
+</script>
+`

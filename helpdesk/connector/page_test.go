@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const ownPage = "Origin: https://app.acme.example"
@@ -150,4 +151,27 @@ func TestServeLink_letsOnlyThePagesOfTheProductReadAnswers(t *testing.T) {
 	assert.Equal(t, "POST", preflight.Header().Get("Access-Control-Allow-Methods"))
 	assert.Equal(t, "Content-Type", preflight.Header().Get("Access-Control-Allow-Headers"))
 	assert.Empty(t, preflight.Header().Get("Access-Control-Allow-Credentials"))
+}
+
+func TestSnippet_fitsIntoAPage(t *testing.T) {
+	s, err := Snippet("https://live.example.com/base/", "acme", "intercom")
+	require.NoError(t, err)
+	assert.Contains(t, s, `var url = "https://live.example.com/base/sessions/link", link = `+
+		`{"desk":"intercom","product_id":"acme"};`)
+	s, err = Snippet("http://localhost:8080", `a</script>"'`, "")
+	assert.Error(t, err, "it has a slash")
+	assert.Empty(t, s)
+	s, err = Snippet("http://localhost:8080", `a<script>"'`, "")
+	require.NoError(t, err)
+	assert.Contains(t, s, `link = {"product_id":"a\u003cscript\u003e\"'"};`)
+	assert.NotContains(t, s, "URL")
+	assert.NotContains(t, s, "LINK")
+}
+
+func TestSnippet_reportsEveryMistake(t *testing.T) {
+	for base, id := range map[string]string{"": "", "live.example.com": "a/b", "https://": "", "ftp://a.b": "/",
+		"https://u:p@a.b": "", "https://a.b?x": "", "https://a.b#x": "", "https://a b": ""} {
+		_, err := Snippet(base, id, "")
+		assert.Equal(t, []string{"connector.base", "connector.productID"}, musttest.Mistakes(t, err), "%q", base)
+	}
 }

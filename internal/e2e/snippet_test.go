@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,11 +18,12 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// The script of the guide links the session of posthog-js from a page of another origin. This
+// The script from the README links the session of posthog-js from a page of another origin. This
 // also works when posthog-js loads later and the session is reported only afterwards. A page of a
 // foreign origin cannot link a session.
 func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
@@ -52,12 +51,8 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 		}
 	}))
 	t.Cleanup(web.Close)
-	guide, err := os.ReadFile("../../docs/help-desks.md")
+	snippet, err := connector.Snippet(web.URL, productID, "")
 	require.NoError(t, err)
-	_, snippet, ok := strings.Cut(string(guide), "```html\n")
-	snippet, _, _ = strings.Cut(snippet, "```")
-	require.True(t, ok)
-	snippet = strings.NewReplacer("https://live.example.com", web.URL, `"acme"`, `"`+productID+`"`).Replace(snippet)
 	html = `<!DOCTYPE html><script>
 		posthog = {get_session_id: function () { if (posthog.is_asked) return "s1"; posthog.is_asked = true; }};
 	</script>` + snippet +
