@@ -230,8 +230,10 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
 		time.Sleep(time.Hour)
-		for id, at := range map[string]struct{ ago, want time.Duration }{"now": {0, 0}, "before": {5 * time.Minute, 5 * time.Minute},
-			"as long as a link waits": {MaxWait, MaxWait}, "long before": {time.Hour, 0}, "to come": {-time.Hour, 0}} {
+		for id, at := range map[string]struct{ ago, want time.Duration }{
+			"now": {0, 0}, "before": {5 * time.Minute, 5 * time.Minute}, "as long as a link waits": {MaxWait, MaxWait},
+			"long before": {time.Hour, 0}, "to come": {-time.Hour, 0},
+		} {
 			s.visit(t, id, "/a")
 			_, err := s.link(t.Context(), "zendesk", id, id, byWebhook, time.Now().Add(-at.ago))
 			require.NoError(t, err)
