@@ -69,8 +69,8 @@ func (c *conversation) isFull(by linkedBy) bool {
 }
 
 // makeRoom removes a session from a conversation that is full: the oldest one whose link the
-// directory has forgotten. Nothing has happened there for as long as actions are kept, and no
-// erasure would find it. The error is errTooManySessions if there is none, or storage's.
+// directory has forgotten. Nothing has happened there for as long as actions are kept. The error is
+// errTooManySessions if there is none, or storage's.
 func (l *linker) makeRoom(ctx context.Context, c linkClaim, r *record) error {
 	if !r.isFull(c.by) {
 		return nil
