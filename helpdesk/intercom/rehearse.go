@@ -45,28 +45,20 @@ func (c *Client) Notes(ctx context.Context, conversationID string) (texts []stri
 // EndRehearsal implements [helpdesk.Rehearser]. It deletes the conversation first. After an
 // error the contact still exists, and the call can be repeated.
 func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left []string, err error) {
-	var failed *helpdesk.APIError
+	ended := func(what string, err error) error {
+		if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusForbidden {
+			left = append(left, "The app may not delete "+what+".")
+			return nil
+		}
+		return err
+	}
 	if r.ConversationID != "" {
-		err := c.Remove(ctx, r.ConversationID)
-		switch {
-		case errors.As(err, &failed) && failed.Status == http.StatusForbidden:
-			left = append(left, "The app may not delete conversation "+r.ConversationID+".")
-		case err != nil:
+		if err := ended("conversation "+r.ConversationID, c.Remove(ctx, r.ConversationID)); err != nil {
 			return nil, err
 		}
 	}
-	if r.ContactID == "" {
-		return left, nil
-	}
-	err = c.do(ctx, version, helpdesk.Request{Op: "delete contact", Method: http.MethodDelete,
-		Path: "/contacts/" + r.ContactID, Repeatable: true}, nil)
-	if errors.As(err, &failed) {
-		switch failed.Status {
-		case http.StatusForbidden:
-			return append(left, "The app may not delete contact "+r.ContactID+"."), nil
-		case http.StatusNotFound:
-			return left, nil
-		}
+	if r.ContactID != "" {
+		err = ended("contact "+r.ContactID, c.remove(ctx, version, "delete contact", "/contacts/"+r.ContactID))
 	}
 	return left, err
 }

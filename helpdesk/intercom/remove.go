@@ -38,8 +38,12 @@ func (c *Client) Remove(ctx context.Context, conversationID string) error {
 	if err != nil {
 		return err
 	}
-	err = c.do(ctx, versionRemove, helpdesk.Request{Op: op, Method: http.MethodDelete,
-		Path: path + "?retain_metrics=true", Repeatable: true}, nil)
+	return c.remove(ctx, versionRemove, op, path+"?retain_metrics=true")
+}
+
+// remove deletes an object. It is no error if the object is already gone.
+func (c *Client) remove(ctx context.Context, version, op, path string) error {
+	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path, Repeatable: true}, nil)
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusNotFound {
 		return nil
 	}
