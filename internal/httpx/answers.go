@@ -2,7 +2,6 @@ package httpx
 
 import (
 	"encoding/json"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -30,13 +29,13 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil { // a bug: every v is one of our types
 		status, body = http.StatusInternalServerError, []byte(`{"detail":"The server could not encode its answer."}`)
 	}
-	write(w, status, body)
+	write(w, status, jsonType, body)
 }
 
 // WriteEncoded writes a body that is already JSON, and forbids caching it.
 func WriteEncoded(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Cache-Control", "no-store")
-	write(w, http.StatusOK, body)
+	write(w, http.StatusOK, jsonType, body)
 }
 
 // WriteLive writes v as JSON in the form of [jsontext.Marshal], and forbids caching it.
@@ -50,18 +49,18 @@ func WriteLive(w http.ResponseWriter, v any) error {
 
 // WriteText writes plain text, and forbids caching it.
 func WriteText(w http.ResponseWriter, text string) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	h["X-Content-Type-Options"] = contentOptions
-	_, _ = io.WriteString(w, text) // an error means that the client is gone
+	w.Header().Set("Cache-Control", "no-store")
+	write(w, http.StatusOK, textType, []byte(text))
 }
 
 // Header values shared by all answers; never modified.
-var contentType, contentOptions = []string{"application/json"}, []string{"nosniff"}
+var (
+	jsonType       = []string{"application/json"}
+	textType       = []string{"text/plain; charset=utf-8"}
+	contentOptions = []string{"nosniff"}
+)
 
-func write(w http.ResponseWriter, status int, body []byte) {
+func write(w http.ResponseWriter, status int, contentType []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"], h["X-Content-Type-Options"] = contentType, contentOptions
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
