@@ -56,14 +56,23 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Add adds batches of a product's log, which must not be empty, in the order of the log and each once.
-// It retains their strings, which should not be substrings of larger ones.
-func (m *Memory) Add(productID string, batches ...*activity.Batch) {
+// Add adds a batch of a product's log, which must not be empty, in the order of the log and once. It
+// retains its strings, which should not be substrings of larger ones.
+func (m *Memory) Add(productID string, b *activity.Batch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, b := range batches {
-		m.add(productID, b)
+	order := m.order(productID)
+	held, isNew := m.held.Open(productID, b.SessionID)
+	s := &held.Value
+	if !isNew {
+		order.Delete(s)
 	}
+	if first := micros(&b.Actions[0]); isNew || first-s.last > m.ttl { // an expired session starts over
+		*s = session{place: place{math.MinInt64, held.Key()}, first: first}
+	}
+	s.take(b)
+	order.ReplaceOrInsert(s)
+	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 	m.held.Trim(productID)
 }
 
@@ -75,21 +84,6 @@ func (m *Memory) order(product string) *btree.BTreeG[*session] {
 		m.orders[strings.Clone(product)] = order
 	}
 	return order
-}
-
-func (m *Memory) add(product string, b *activity.Batch) {
-	order := m.order(product)
-	held, isNew := m.held.Open(product, b.SessionID)
-	s := &held.Value
-	if !isNew {
-		order.Delete(s)
-	}
-	if first := micros(&b.Actions[0]); isNew || first-s.last > m.ttl { // an expired session starts over
-		*s = session{place: place{math.MinInt64, held.Key()}, first: first}
-	}
-	s.take(b)
-	order.ReplaceOrInsert(s)
-	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 
 // Identify adds an identity of a product's log, as Add does: it sets the user and the email address of

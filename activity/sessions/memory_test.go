@@ -22,7 +22,9 @@ import (
 
 func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
 	m := newMemory(t, nil)
-	m.Add("acme", seen("a", noon), seen("b", noon.Add(time.Second)), seen("c", noon.Add(2*time.Second)))
+	m.Add("acme", seen("a", noon))
+	m.Add("acme", seen("b", noon.Add(time.Second)))
+	m.Add("acme", seen("c", noon.Add(2*time.Second)))
 	m.Add("acme", seen("a", noon.Add(3*time.Second)))
 	m.Add("globex", seen("d", noon))
 	assert.Equal(t, []string{"a", "c", "b"}, walk(t, m, sessions.Query{}, noon))
@@ -63,15 +65,18 @@ func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
 		LastSeen: float64(noon.Unix()), Actions: 7,
 	}, s)
 	away.SessionID = "b" // and comes before the page does
-	m.Add("acme", away, seen("b", noon.Add(-time.Second)))
+	m.Add("acme", away)
+	m.Add("acme", seen("b", noon.Add(-time.Second)))
 	s, _ = m.Session("acme", "b", noon)
 	assert.Equal(t, "projects detail", s.Page)
 }
 
 func TestMemory_beginsAnExpiredSessionAnew(t *testing.T) {
 	m := newMemory(t, &sessions.MemoryOptions{TTL: time.Hour})
-	m.Add("acme", seen("a", noon), seen("kept", noon))
-	m.Add("acme", seen("a", noon.Add(time.Hour+time.Microsecond)), seen("kept", noon.Add(time.Hour)))
+	m.Add("acme", seen("a", noon))
+	m.Add("acme", seen("kept", noon))
+	m.Add("acme", seen("a", noon.Add(time.Hour+time.Microsecond)))
+	m.Add("acme", seen("kept", noon.Add(time.Hour)))
 	now := noon.Add(time.Hour + time.Second)
 	assert.Equal(t, []string{"a", "kept"}, walk(t, m, sessions.Query{}, now))
 	for id, firstSeen := range map[string]time.Time{"a": noon.Add(time.Hour + time.Microsecond), "kept": noon} {
@@ -243,7 +248,8 @@ func FuzzMemory_List(f *testing.F) {
 
 func TestMemory_forgetsSessionsAfterTheTTL(t *testing.T) {
 	m := newMemory(t, &sessions.MemoryOptions{TTL: time.Minute})
-	m.Add("acme", seen("a", noon), seen("b", noon.Add(time.Second)))
+	m.Add("acme", seen("a", noon))
+	m.Add("acme", seen("b", noon.Add(time.Second)))
 	m.Add("globex", seen("c", noon))
 	at := func(after time.Duration) string {
 		return strings.Join(walk(t, m, sessions.Query{}, noon.Add(after)), " ")
@@ -314,7 +320,8 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 				known.UserID, known.Email, known.Actions[0].CanonicalURL = "", strings.Repeat("e", 1000), ""
 				late := seen(id(i), noon.Add(-time.Minute))
 				late.UserID, late.Email, late.Actions[0].CanonicalURL = "", "", ""
-				m.Add("acme", known, late)
+				m.Add("acme", known)
+				m.Add("acme", late)
 			}
 		},
 		"many entries of a session": func(m *sessions.Memory) {
