@@ -1,6 +1,7 @@
 package element
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -239,13 +240,7 @@ func noun(e *Element) string {
 	case isTouchable(e):
 		return "button"
 	}
-	if noun := controlNoun(e); noun != "" {
-		return noun
-	}
-	if tag := activity.CleanLabel(e.Tag); tag != "" {
-		return tag
-	}
-	return "element"
+	return cmp.Or(controlNoun(e), activity.CleanLabel(e.Tag), "element")
 }
 
 func inputNoun(typ string) string {
