@@ -28,7 +28,7 @@ end
 call('UNLINK', log, seen, torn, erased)
 if state.deleted then bury() end
 call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0', 'over', over, 'removing', '1')
-call('HDEL', meta, 'born', 'gaps', 'oldest', 'dropped', 'evicted', 'erased')
+call('HDEL', meta, 'born', 'gaps', 'oldest', 'dropped', 'erased')
 
 local some_documents, some_activity = call('ZRANGE', docs, 0, most - 1), call('ZRANGE', active, 0, most - 1)
 remove_documents(some_documents)

@@ -167,7 +167,7 @@ end
 -- Removes names from the beginning of an order, while they have expired or the rest is too
 -- large: if necessary, at least as many bytes as were added. It returns whether there is more.
 local function evict(order, field, size_of, remove, added)
-  local held, removed, freed, evicted = number(field), 0, 0, 0
+  local held, removed, freed = number(field), 0, 0
   local done, count = false, nil
   while not done do
     local gone = {}
@@ -177,7 +177,7 @@ local function evict(order, field, size_of, remove, added)
       done = size > 0 and held <= max_state or removed >= most and freed >= added
       if done then break end
       count = (count or call('ZCARD', order)) - 1
-      if size > 0 then evicted = evicted + 1 else size = held / (count + 1) end
+      if size == 0 then size = held / (count + 1) end
       held, freed, removed = held - size, freed + size, removed + 1
       gone[#gone + 1] = name
     end
@@ -186,7 +186,6 @@ local function evict(order, field, size_of, remove, added)
   end
   if removed == 0 then return false end
   change(field, digits(math.max(0, held)))
-  if evicted > 0 then add('evicted', evicted) end
   return held > max_state and removed >= most
 end
 
