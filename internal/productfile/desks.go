@@ -47,17 +47,17 @@ func (x Extensions) names() []string {
 	return names
 }
 
-// Open opens the desks in a configuration, in the order of the kinds, and returns all its
-// mistakes; valid desks are open even so. at is the configuration's path. opts may be nil.
-// Mistakes never contain a secret of the configuration.
-func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (
+// Open opens the desks of an integration_config, in the order of the kinds, and returns all its
+// mistakes; valid desks are open even so. opts may be nil. Mistakes never contain a secret of
+// the configuration.
+func (x Extensions) Open(config map[string]json.RawMessage, opts *helpdesk.Options) (
 	desks []connector.Desk, wrong []string,
 ) {
 	var p strictjson.Problems
 	names := x.names()
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		if _, ok := slices.BinarySearch(names, name); !ok {
-			p.Add("%s.%.100s: is not a known field; there are %s", at, name, strings.Join(names, ", "))
+			p.Add("%s%.100s: is not a known field; there are %s", configPath, name, strings.Join(names, ", "))
 		}
 	}
 	for _, kind := range x.Desks {
@@ -68,9 +68,9 @@ func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *hel
 		desk, err := kind.Open(raw, opts)
 		switch {
 		case err != nil:
-			addConfigErrors(&p, at+"."+kind.Name, err)
+			addConfigErrors(&p, configPath+kind.Name, err)
 		case desk == nil:
-			p.Add("%s.%s: is of a kind that opens no desk", at, kind.Name)
+			p.Add("%s%s: is of a kind that opens no desk", configPath, kind.Name)
 		default:
 			desks = append(desks, connector.Desk{Name: kind.Name, Desk: desk})
 		}
@@ -111,7 +111,7 @@ func CheckKind(kind helpdesk.Kind, seen map[string]bool) string {
 // takes the kinds from the service's options, with the same default for nil. The error
 // joins all mistakes in their configuration.
 func (product Product) OpenDesks(desks []helpdesk.Kind) ([]connector.Desk, error) {
-	opened, wrong := NewExtensions(desks, nil).Open(product.IntegrationConfig.Desks, "integration_config", nil)
+	opened, wrong := NewExtensions(desks, nil).Open(product.IntegrationConfig.Desks, nil)
 	var errs []error
 	for _, problem := range wrong {
 		errs = append(errs, errors.New(problem))

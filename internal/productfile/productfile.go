@@ -120,8 +120,9 @@ func (c *IntegrationConfig) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The names in IntegrationConfig that no desk can have.
+// The names in IntegrationConfig that no desk can have, and the beginning of its fields' paths.
 const (
+	configPath     = "integration_config."
 	notesField     = "notes"
 	proactiveField = "proactive"
 )

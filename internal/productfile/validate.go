@@ -129,9 +129,8 @@ func (product Product) Validate(with Extensions) []string {
 			p.Add("%sname: %q is a duplicate", at, source.Name)
 		}
 	}
-	const at = "integration_config"
-	p = append(p, product.IntegrationConfig.validate(at, with.Triggers)...)
-	_, problems := with.Open(product.IntegrationConfig.Desks, at, nil)
+	p = append(p, product.IntegrationConfig.validate(with.Triggers)...)
+	_, problems := with.Open(product.IntegrationConfig.Desks, nil)
 	return append(p, problems...)
 }
 
@@ -188,19 +187,18 @@ func checkSecret(p *strictjson.Problems, at, secret string) {
 	}
 }
 
-// validate returns all mistakes in the configuration except in the desks. at is
-// its path.
-func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []string {
+// validate returns all mistakes in the configuration except in the desks.
+func (c IntegrationConfig) validate(triggers []proactive.Trigger) []string {
 	var p strictjson.Problems
 	if n := c.Notes; n != nil {
-		checkRange(&p, at+".notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
-		checkRange(&p, at+".notes.interval_s", n.IntervalS, 0, maxSeconds)
-		checkRange(&p, at+".notes.bin_seconds", n.BinSeconds, 1, maxSeconds)
-		checkRange(&p, at+".notes.summary_threshold", n.SummaryThreshold, 1, maxThreshold)
-		checkRange(&p, at+".notes.pre_link_window_s", n.PreLinkWindowS, 0, maxSeconds)
+		checkRange(&p, configPath+"notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
+		checkRange(&p, configPath+"notes.interval_s", n.IntervalS, 0, maxSeconds)
+		checkRange(&p, configPath+"notes.bin_seconds", n.BinSeconds, 1, maxSeconds)
+		checkRange(&p, configPath+"notes.summary_threshold", n.SummaryThreshold, 1, maxThreshold)
+		checkRange(&p, configPath+"notes.pre_link_window_s", n.PreLinkWindowS, 0, maxSeconds)
 	}
 	if c.Proactive != nil {
-		addConfigErrors(&p, at+"."+proactiveField, c.Proactive.Validate(triggers...))
+		addConfigErrors(&p, configPath+proactiveField, c.Proactive.Validate(triggers...))
 	}
 	return p
 }

@@ -141,7 +141,7 @@ func (r *Registry) Keys() *access.Keyring { return r.keys }
 // open returns a product with its desks, and the problems of the desks that could not be
 // opened, which it omits.
 func (r *Registry) open(p productfile.Product) (product, []string) {
-	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.deskOptions)
+	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, r.deskOptions)
 	sources := make(map[string]*intake.Source, len(p.Sources))
 	for i := range p.Sources {
 		sources[p.Sources[i].Name] = flat.New(&p.Sources[i])
