@@ -186,7 +186,7 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 		l.calm = d.store.hostTime(after(c.NotedAt, interval))
 	}
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
-		d.lookAt(l, now, c.owned() || len(c.Messages) > 0 || c.Contact != nil)
+		d.lookAt(l, now, c.owned() || len(c.Sessions) == 0 || len(c.Messages) > 0 || c.Contact != nil)
 	}
 	return start
 }

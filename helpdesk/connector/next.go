@@ -258,7 +258,7 @@ func (c *conversation) nextStrange(v *view) (*step, time.Time) {
 // nextNoteOf finishes the note in the outbox, which is a stranger's if only strangers have
 // linked the conversation. Without one it writes a note of actions or a due summary, either of
 // the sessions that only strangers have linked or of the others, or redacts the notes that a
-// summary replaces.
+// summary replaces or that are of an erased person.
 //
 // The note in the outbox waits until settled, because an earlier owner's request may still be in
 // flight. A note of this owner has already waited for its back-off, which is no shorter. The
@@ -283,7 +283,7 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 		}
 		return s, time.Time{}
 	}
-	if s := c.nextSummary(v, strange); s != nil || !strange && !c.owned() {
+	if s := c.nextSummary(v, strange); s != nil || !strange && !c.owned() && len(c.Sessions) > 0 {
 		return s, time.Time{}
 	}
 	return c.nextRedaction(v), time.Time{}

@@ -75,7 +75,10 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			change: func(v *view) { v.models = true }, want: kindDraft},
 		"a model that is at it": {c: conversation{Sessions: []session{{ID: "s", Written: 3}}},
 			change: func(v *view) { v.models, v.modelRuns = true, true }, none: true},
-		"redactions": {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
+		"redactions": {c: conversation{Redact: []string{"1"}, Sessions: linked}, want: kindRedaction},
+		"a stranger's redaction": {c: conversation{Redact: []string{"1"}, Sessions: []session{{ID: "s"}}},
+			want: kindRedaction},
+		"an erased person's redaction": {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
 		"a contact before notes": {c: conversation{Contact: &lookUp{}, Sessions: linked},
 			change: func(v *view) { v.wants = pages() }, want: kindContact},
 		"a message before notes": {c: conversation{Messages: asked, Sessions: linked},
@@ -141,7 +144,8 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			}
 			assert.Equal(t, tt.want, s.kind)
 			assert.Equal(t, tt.doubt, s.doubt)
-			assert.Equal(t, !tt.c.owned() && s.kind <= kindRedaction, s.strange)
+			isErasure := s.kind == kindRedaction && len(tt.c.Sessions) == 0
+			assert.Equal(t, !tt.c.owned() && s.kind <= kindRedaction && !isErasure, s.strange)
 		})
 	}
 }
