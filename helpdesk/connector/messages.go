@@ -147,7 +147,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 		m := message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
 			ContactID: in.event.ContactID}
 		if chosen != nil {
-			m.Offer = r.machine().Body()
+			m.Offer = r.Machine.Offer.Body
 		}
 		r.addMessage(m)
 		r.Contact = cmp.Or(r.Contact, in.lookUp) // it may be over, and the message needs its result
@@ -186,7 +186,7 @@ func (c *conversation) requested(effects []assistance.Effect) (chosen *assistanc
 		case assistance.Guide:
 			chosen, asks = &effect, true
 		case assistance.Reply:
-			asks = asks || m.Trigger() != "" || m.InFlight()
+			asks = asks || m.Offer != nil || m.Claim != nil
 		}
 	}
 	return chosen, asks

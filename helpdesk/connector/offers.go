@@ -213,11 +213,10 @@ var errRemoved = errors.New("connector: nobody reacted to the offer in it")
 func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, offerTime)
 	defer cancel()
-	shown := j.r.machine()
 	engaged := func(after string) (yes bool) {
 		if o.err == nil {
 			o.err = j.request(ctx, func(ctx context.Context) (err error) {
-				yes, err = j.can.Remover.Engaged(ctx, id, after, shown.Body())
+				yes, err = j.can.Remover.Engaged(ctx, id, after, j.r.Machine.Offer.Body)
 				return err
 			})
 		}
@@ -341,7 +340,7 @@ func (a *assisted) record(productID string, of Link, before assistance.Machine, 
 		switch effect := effect.(type) {
 		case assistance.Moved:
 			if effect.From == assistance.Proactive && effect.To == assistance.Thinking {
-				a.offered(productID, of, before.Trigger(), "ignored")
+				a.offered(productID, of, before.Offer.Trigger, "ignored")
 			}
 			a.metrics.transitions.WithLabelValues(productID, string(effect.From), string(effect.To)).Inc()
 			a.logger.Info("assistance moved", "product_id", productID, "desk", of.Desk, "conversation_id", of.ConversationID,

@@ -53,8 +53,8 @@ type Machine struct {
 
 	// The values behind these are never modified, only replaced.
 	Fired map[string]firing `json:"fired,omitempty"` // by trigger ID
-	Claim *offer            `json:"claim,omitempty"` // being sent
-	Offer *offer            `json:"offer,omitempty"` // shown last
+	Claim *offer            `json:"claim,omitempty"` // being sent, perhaps by a process that has ended
+	Offer *offer            `json:"offer,omitempty"` // shown last; not nil in Proactive
 }
 
 // firing is when a trigger last fired.
@@ -82,27 +82,6 @@ func (m Machine) State() State {
 	}
 	return m.Current
 }
-
-// Trigger returns the ID of the trigger whose offer was shown last, empty if none
-// was shown.
-func (m Machine) Trigger() string {
-	if m.Offer == nil {
-		return ""
-	}
-	return m.Offer.Trigger
-}
-
-// Body returns the text of the last offer shown, or "".
-func (m Machine) Body() string {
-	if m.Offer == nil {
-		return ""
-	}
-	return m.Offer.Body
-}
-
-// InFlight reports whether an offer is being sent, or was being sent when the
-// process of its sender ended.
-func (m Machine) InFlight() bool { return m.Claim != nil }
 
 // label returns the offer's label that a message equals, ignoring case and
 // surrounding white space.

@@ -142,13 +142,13 @@ func TestStep_claimsBeforeItSends(t *testing.T) {
 		Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}}}, effects)
 	effects[0].(assistance.Send).Offer.Labels[0] = "changed"
 	assert.NotContains(t, marshal(t, m.Machine), "changed")
-	assert.True(t, m.InFlight())
+	assert.NotNil(t, m.Claim)
 	assert.Equal(t, assistance.Thinking, m.State(), "nothing is shown yet")
 	assert.Equal(t, assistance.Sending, m.refuses(matched("b", m.now)).Reason)
 
 	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Thinking, To: assistance.Proactive}},
 		m.do(assistance.Shown{OfferID: "p1"}))
-	assert.False(t, m.InFlight())
+	assert.Nil(t, m.Claim)
 	assert.Equal(t, assistance.Busy, m.refuses(matched("b", m.now)).Reason)
 	m.refuses(assistance.Shown{OfferID: "p2"})
 }
@@ -192,7 +192,7 @@ func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	assert.Equal(t, assistance.Proactive, found.State())
 
 	assert.Empty(t, m.do(assistance.Lost{}), "it is never sent again")
-	assert.False(t, m.InFlight())
+	assert.Nil(t, m.Claim)
 	m.offers("a") // an hour later
 	m.rules.KeepIdle = true
 	shown := m.now
@@ -220,7 +220,7 @@ func TestStep_aLabelProvesThatTheOfferWasShown(t *testing.T) {
 func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
 	m := in(t, assistance.Thinking)
 	m.do(matched("a", m.now), assistance.Message{Text: "Hello"})
-	assert.True(t, m.InFlight())
+	assert.NotNil(t, m.Claim)
 	due, _ := m.rules.Due(m.Machine)
 	assert.Equal(t, noon.Add(assistance.FindAfter), due, "which is before the question is forgotten")
 	assert.Empty(t, m.do(assistance.Shown{OfferID: "p1"}))
