@@ -188,16 +188,6 @@ func (q Question) prompt() string {
 	return p.String()
 }
 
-// prompt returns the prompt for a summary of the session, made from the previous summary, the
-// digest and the recent actions.
-func (s *session) prompt() string {
-	before := ""
-	if s.Summary != nil {
-		before = s.Summary.Text
-	}
-	return s.History.Prompt(summary.DefaultInstructions, before)
-}
-
 // vouched returns the sessions of a conversation whose activity a model may see: the
 // sessions linked for the contact at the highest standing among them, and claimed ones
 // only if claims are taken. Every asker must be that contact: for another or an unknown

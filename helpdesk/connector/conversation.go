@@ -116,6 +116,14 @@ func (s *session) unsummed() int {
 	return s.Written - s.Summary.Upto
 }
 
+// lastSummary returns the text of the session's last summary, empty before the first.
+func (s *session) lastSummary() string {
+	if s.Summary == nil {
+		return ""
+	}
+	return s.Summary.Text
+}
+
 // cursor is a position in the log as one session sees it: after all entries up to After,
 // and after the first Actions of the entry Inside, the session's next one. Inside and
 // Actions are zero unless a note ended inside an entry. These three only advance, when a
@@ -416,11 +424,11 @@ func decodeConversation(doc document.Document) (conversation, error) {
 	return c, nil
 }
 
-// hasSummary reports whether the note in the outbox is a summary equal to the session's last one,
-// which needs no note.
+// hasSummary reports whether the summary in the outbox is equal to the session's last one, and so
+// needs no note.
 func (c *conversation) hasSummary(w *writing) bool {
 	s := c.session(w.Session)
-	return w.Summary != nil && s != nil && s.Summary != nil && s.Summary.Text == w.Summary.Text
+	return s != nil && s.lastSummary() == w.Summary.Text
 }
 
 // Linked is a session of a conversation.
@@ -437,11 +445,7 @@ type Linked struct {
 // linked returns the sessions of the conversation.
 func (c *conversation) linked() (all []Linked) {
 	for _, s := range c.Sessions {
-		l := Linked{SessionID: s.ID, Trusted: c.trusts(&s)}
-		if s.Summary != nil {
-			l.Summary = s.Summary.Text
-		}
-		all = append(all, l)
+		all = append(all, Linked{SessionID: s.ID, Trusted: c.trusts(&s), Summary: s.lastSummary()})
 	}
 	return all
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/liveactivity/liveactivity/internal/summary"
 )
 
 // Models are asked beside the conversation, in a goroutine of the lease, so no note waits for
@@ -24,7 +26,7 @@ func (j *job) draft(s *step, of session) {
 		switch {
 		case err != nil:
 		case vouched:
-			done.Text, err = d.summarize(ctx, l.link(), of.prompt())
+			done.Text, err = d.summarize(ctx, l.link(), of.Prompt(summary.DefaultInstructions, of.lastSummary()))
 		default:
 			done.Text, done.Extracted = of.Extract(), true
 		}

@@ -344,9 +344,8 @@ func (r *record) kept(of Person) Kept {
 			continue
 		}
 		k.Actions = append(k.Actions, s.Recent...)
-		last := ""
-		if s.Summary != nil {
-			last = s.Summary.Text
+		last := s.lastSummary()
+		if last != "" {
 			k.Summaries = append(k.Summaries, last)
 		}
 		if digest := s.Digest.Clone().String(); digest != "" && digest != last {
