@@ -17,8 +17,8 @@ func (s *Service) listen(w http.ResponseWriter, r *http.Request, l *mcptool.List
 // notifications formats the stream to an MCP client.
 type notifications struct{ *mcptool.Listening }
 
-// Frame implements [eventlog.Form]. It has an event for each user who acts in the entry, to whom the
-// entry assigns earlier actions, or whom it erases, and is nil if there are none.
+// Frame implements [eventlog.Form]. It has an event for each user with actions, with earlier actions
+// that the entry assigns, or with an erasure in the entry; it is nil if there are none.
 func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
 	if who, err := e.DecodeIdentity(); err == nil && who != nil {
 		return n.Acted(who.UserID)

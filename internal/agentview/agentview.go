@@ -174,8 +174,8 @@ func (r *reading) findConversation() error {
 	return r.addOne(linked, users)
 }
 
-// addOne adds the sessions of a conversation and their users, except other people: users who are
-// neither visitors nor the first one who is none, and who do not share that person's address.
+// addOne adds one person's sessions of a conversation, the newest first, with their users: the first
+// named user, which a visitor is not, other users with the same address, and visitors.
 func (r *reading) addOne(sessionIDs, users []string) error {
 	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
 	r.ids = nil
