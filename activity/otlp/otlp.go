@@ -131,6 +131,11 @@ func (d discreet) Handle(ctx context.Context, r slog.Record) error {
 	return d.Handler.Handle(ctx, kept)
 }
 
+func (d discreet) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return discreet{d.Handler.WithAttrs(attrs)}
+}
+func (d discreet) WithGroup(name string) slog.Handler { return discreet{d.Handler.WithGroup(name)} }
+
 // isOn reports whether the environment switches the export of a signal on.
 func isOn(signal string) (bool, error) {
 	where, endpoint := setting(signal, "ENDPOINT")

@@ -157,6 +157,7 @@ func TestOpen_logsFailuresOfTheSDK(t *testing.T) {
 	require.Contains(t, logged.String(), `"level":"ERROR"`)
 	require.Contains(t, logged.String(), "soon")
 	require.Contains(t, logged.String(), "parse headers")
+	slog.New(discreet{slog.NewJSONHandler(&logged, nil)}).With("a", 1).WithGroup("b").Error("x", "value", "s3cret")
 	require.NotContains(t, logged.String(), "s3cret")
 	for range 3 {
 		otel.Handle(errors.New("connection refused"))

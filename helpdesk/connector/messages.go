@@ -177,8 +177,8 @@ func stored(text string) string {
 }
 
 // requested returns the guidance for the label that a message chose, nil for none, and whether the
-// message asks for an answer. A label does if the program does not guide, and so does any message if
-// an offer was shown or is being sent. All other messages are left to the desk.
+// message asks for an answer from somebody: a label does, and so does any message if an offer was
+// shown or is being sent. All other messages are left to the desk.
 func (c *conversation) requested(effects []assistance.Effect) (chosen *assistance.Guide, asks bool) {
 	m := c.machine()
 	for _, effect := range effects {

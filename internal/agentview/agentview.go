@@ -89,8 +89,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	return &r.answer, nil
 }
 
-// findPerson finds the person's user, or the session without a user; for a conversation, perhaps
-// several. If there are none, the answer is empty.
+// findPerson finds the person's user, or the session without a user; a conversation may have several
+// of one person. If there are none, the answer is empty.
 func (r *reading) findPerson() (err error) {
 	if r.product, r.answer.Prompt, err = r.view.product(r.productID); err != nil {
 		return err
