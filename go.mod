@@ -34,7 +34,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/net v0.59.0
 	golang.org/x/sync v0.24.0
-	golang.org/x/term v0.46.0
 	golang.org/x/text v0.42.0
 	pgregory.net/rapid v1.3.0
 )

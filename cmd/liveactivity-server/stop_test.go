@@ -152,3 +152,17 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 		})
 	}
 }
+
+func TestStop_logsTheTotals(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--config="+acme(t))
+	url := p.URL()
+	openStream(t, url)
+	event := pageview("u1", "https://app.example.com/a")
+	post(t, url, event)
+	post(t, url, event)
+	post(t, url, `{"event":"$rageclick","distinct_id":"ada"}`)
+	p.Stop()
+	assert.Regexp(t, `msg=stopped ran=[\d.]+m?s accepted=1 ignored=1 duplicate=1 actions=1 notes=0 summaries=0 offers=0 `+
+		`readers=1 readers_cut_off=0\n`, p.Stderr.String())
+}

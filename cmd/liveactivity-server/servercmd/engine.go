@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
-	"sync/atomic"
+	"time"
 
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -29,21 +29,19 @@ func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// openFile opens the file, which takes as long as reading it back; the display shows the
-// progress. Only one process at a time can have it open.
+// openFile opens the file, which takes as long as reading it, and logs the progress. Only one process
+// at a time can have it open.
 func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
-	var done, total atomic.Int64
-	opened := s.display.during(log, func() (progress, bool) {
-		return progress{"opening the file", "bytes", done.Load(), total.Load()}, false
-	})
+	logged := time.Now()
 	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{
 		Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log,
-		Progress: func(d, t int64) {
-			done.Store(d)
-			total.Store(t)
+		Progress: func(done, total int64) {
+			if time.Since(logged) >= progressEvery {
+				logged = time.Now()
+				log.Info("opening the file", "bytes", done, "of", total)
+			}
 		},
 	})
-	opened()
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}

@@ -77,8 +77,6 @@ type settings struct {
 	RedisURL    string     // of a persistent, shared log; empty for none
 	RedisPrefix string     // prefix of all Redis keys; empty for the default
 	demo        *demo.Demo // nil with a product file
-
-	display *display // standard error
 }
 
 // settings parses and checks the flags, together with the options that the calling program

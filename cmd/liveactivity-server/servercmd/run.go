@@ -151,8 +151,7 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 		return err
 	}
 	settings := f.settings(wrong, added)
-	settings.display = newDisplay(stderr, f.LogFormat)
-	settings.Logger, err = f.Logger(settings.display)
+	settings.Logger, err = f.Logger(stderr)
 	wrong.Add(err)
 	warnings, err := settings.loadProducts(wrong.Given("--config", f.Config))
 	wrong.Add(err)
@@ -283,10 +282,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		printServed(stdout, s.Products, service.URLs())
 	}
 	group.Go(func() error {
-		s.display.follow(ctx, s.Logger, func() (progress, bool) {
-			p := service.Progress()
-			return progress{"reading the log back", "entries", p.Read, p.Entries}, p.Done
-		})
+		logProgress(ctx, s.Logger, service.Progress)
 		return nil
 	})
 	group.Go(func() error {

@@ -1,7 +1,6 @@
 package servercmd
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestOpenLog_refusesAWrongRedisURLWithoutRepeatingIt(t *testing.T) {
 func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (func() error, error) {
-		return (&settings{DataDir: dir, display: newDisplay(io.Discard, "text")}).openLog(slog.New(slog.DiscardHandler))
+		return (&settings{DataDir: dir}).openLog(slog.New(slog.DiscardHandler))
 	}
 	release, err := open()
 	require.NoError(t, err)
@@ -40,7 +39,7 @@ func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 // The store in memory has the same bound as the other state in the file.
 func TestOpenLog_boundsTheStoreByTheLimitsOfAFile(t *testing.T) {
 	for given, want := range map[int64]int64{0: eventlog.DefaultLastingStateMaxBytes, 1 << 20: 1 << 20} {
-		s := settings{DataDir: t.TempDir(), display: newDisplay(io.Discard, "text"),
+		s := settings{DataDir: t.TempDir(),
 			Options: liveactivity.Options{Retention: eventlog.Retention{StateMaxBytes: given}}}
 		release, err := s.openLog(slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
