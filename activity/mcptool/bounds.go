@@ -49,8 +49,7 @@ func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.
 		return nil, nil, nil, err
 	}
 	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer,
-		looking: make(chan struct{}, 1)}
-	a.left.Store(maxAnswer - maxCalls*overhead)
+		left: maxAnswer - maxCalls*overhead, looking: make(chan struct{}, 1)}
 	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
 	r.Body = io.NopCloser(bytes.NewReader(body.Bytes()))
 	return r, body.Bytes(), body.Release, nil
@@ -102,12 +101,12 @@ func check(body []byte) (calls int, err error) {
 // answer is the budget of all results in one response. The calls of a batch share it, and may
 // run concurrently.
 type answer struct {
-	left        atomic.Int64 // bytes on the wire that results may still take
-	room        int64        // bytes held until it is sent
-	deadline    time.Time    // of the lookups
-	unavailable atomic.Bool  // a lookup failed
-	// looking holds a value during a lookup and the take of its result: the room is for one at a time.
+	room        int64       // bytes held until it is sent
+	deadline    time.Time   // of the lookups
+	unavailable atomic.Bool // a lookup failed
+	// looking holds a value during a lookup, because the room is for one at a time.
 	looking chan struct{}
+	left    int // bytes on the wire that results may still take; guarded by looking
 }
 
 // answerKey is the key of an answer in a context. The SDK passes a call only the
@@ -116,19 +115,6 @@ type answerKey struct{}
 
 // answerOf returns the budget of a request.
 func answerOf(ctx context.Context) *answer { return ctx.Value(answerKey{}).(*answer) }
-
-// take takes size bytes from the budget, or reports false if they do not fit.
-func (a *answer) take(size int) bool {
-	for {
-		left := a.left.Load()
-		if int64(size) > left {
-			return false
-		}
-		if a.left.CompareAndSwap(left, left-int64(size)) {
-			return true
-		}
-	}
-}
 
 // overhead bounds the bytes of a result besides the data looked up: the frame of JSON-RPC and of
 // the tool result.

@@ -99,9 +99,11 @@ func (t *tools) look(ctx context.Context, name string, q query) (found result, p
 		answer.unavailable.Store(true)
 		return found, unavailable
 	}
-	if !answer.take(wireSize(found.json) + wireSize([]byte(found.text+found.hint))) {
+	size := wireSize(found.json) + wireSize([]byte(found.text+found.hint))
+	if size > answer.left {
 		return found, tooMuch
 	}
+	answer.left -= size
 	return found, ""
 }
 
