@@ -101,7 +101,7 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 	}
 	for _, desk := range desks {
 		findings := checkDesk(ctx, desk)
-		if account, ok := desk.Desk.(provisioner); ok && public != "" {
+		if account, ok := desk.Desk.(*zendesk.Client); ok && public != "" {
 			findings = append(findings, checkAccount(ctx, account, public, product)...)
 		}
 		report(desk.Name, findings)
@@ -182,7 +182,7 @@ func checkAddress(ctx context.Context, public string, product liveactivity.Produ
 
 // checkAccount reads a Zendesk account and reports the steps that zendesk provision would
 // take, and whether the file has the account's secrets. It changes nothing.
-func checkAccount(ctx context.Context, account provisioner, public string,
+func checkAccount(ctx context.Context, account *zendesk.Client, public string,
 	product liveactivity.Product) (found findings) {
 	const advice = "run liveactivity-server zendesk provision"
 	done, err := account.Provision(ctx, public, product.ProductID, true)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 )
 
 // whyNoNote returns the likely causes of a missing note and their remedies. It uses the
@@ -27,7 +29,7 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 		advice = append(advice, "Webhooks arrived, and the note did not follow: the server's log says why; "+
 			"a larger --timeout may help where the desk limits its requests.")
 	}
-	if account, ok := r.desk.Desk.(provisioner); ok {
+	if account, ok := r.desk.Desk.(*zendesk.Client); ok {
 		return append(advice, r.whyNotHooked(ctx, account, path)...)
 	}
 	if known && !arrived("200") && !arrived("401") {
@@ -40,7 +42,7 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 // whyNotHooked returns the problems with the webhook that leads to the path, its trigger,
 // its secret and the server at its address. It uses the webhook's address in the account,
 // regardless of the flags.
-func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path string) (problems []string) {
+func (r *rehearsal) whyNotHooked(ctx context.Context, account *zendesk.Client, path string) (problems []string) {
 	webhooks, err := account.Webhooks(ctx)
 	if err != nil {
 		return []string{"The account's webhooks cannot be read; that takes an administrator's credentials."}

@@ -21,14 +21,6 @@ type provisionFlags struct {
 	command.Common
 }
 
-// provisioner is a desk whose account can be set up, and whose webhooks can be read, such as
-// Zendesk. With dryRun it changes nothing.
-type provisioner interface {
-	Provision(ctx context.Context, host, productID string, dryRun bool) (zendesk.Provisioned, error)
-	Remove(ctx context.Context, productID string, dryRun bool) (zendesk.Provisioned, error)
-	Webhooks(ctx context.Context) ([]zendesk.Webhook, error)
-}
-
 const provisionDescription = "Sets up a product's Zendesk account: creates the webhooks and triggers that are " +
 	"missing, and prints the signing secrets as lines for the product file. " +
 	"Webhooks that it made for another address get the " +
@@ -50,7 +42,7 @@ func provision(ctx context.Context, f provisionFlags, c call) error {
 		return err
 	}
 	for _, desk := range desks {
-		if account, ok := desk.Desk.(provisioner); ok {
+		if account, ok := desk.Desk.(*zendesk.Client); ok {
 			if f.Remove {
 				done, err := account.Remove(ctx, f.Product, f.DryRun)
 				if printProvisioned(c.stdout, done, f.DryRun, false); len(done.Steps) == 0 && err == nil {
