@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -163,19 +161,10 @@ func (p *playback) settle(to time.Time) {
 	})
 	for _, l := range p.lines {
 		fmt.Fprintf(p.out, "  %s  %-9s  %s  session %s  %s\n",
-			stamp(l.at), l.reason, l.trigger, plain(l.sessionID), plain(l.page))
+			stamp(l.at), l.reason, l.trigger, printable(l.sessionID), printable(l.page))
 	}
 	p.lines, p.settled = p.lines[:0], to
 }
 
 // stamp formats a time for output.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
-
-// plain returns untrusted text as one word of a line, quoted if necessary.
-func plain(text string) string {
-	quoted := strconv.Quote(text)
-	if text != "" && quoted == `"`+text+`"` && !strings.Contains(text, " ") {
-		return text
-	}
-	return quoted
-}

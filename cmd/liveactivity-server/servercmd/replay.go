@@ -101,7 +101,7 @@ func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs
 		case !config.Enabled:
 			says = " (not enabled)"
 		}
-		fmt.Fprintf(out, "\nproduct %s%s\n", plain(id), says)
+		fmt.Fprintf(out, "\nproduct %s%s\n", printable(id), says)
 		p, err := newPlayback(id, config, triggers, out)
 		if err != nil {
 			return err
