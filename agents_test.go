@@ -213,6 +213,7 @@ func TestContext_refusesBadQueries(t *testing.T) {
 // An agent that asks again and again gets every action once, however late the action is, from any
 // server and during writes.
 func TestContext_sinceACursorHasLaterActions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
 		const writers, each = 4, 12

@@ -245,6 +245,7 @@ func (on engine) start(t *testing.T, d desks, more ...func(*liveactivity.Options
 // A user's actions become a note in the conversation that the user opens, those from before the
 // conversation and those while it is open, at one server or two.
 func TestDesks_showAgentsTheUsersActions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
 		first, second := on.start(t, d)
@@ -273,6 +274,7 @@ func TestDesks_showAgentsTheUsersActions(t *testing.T) {
 // A user's message gets one public answer, from the user's actions. The answer's own echo and an
 // agent's reply get none.
 func TestDesks_replyToUsers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	d := newDesks()
 	var asked atomic.Int64
 	var last atomic.Value

@@ -98,6 +98,7 @@ func TestFlow_isOfOneProduct(t *testing.T) {
 }
 
 func TestFlow_saysWhichDeskIsAway(t *testing.T) {
+	t.Parallel() // it mostly waits
 	d := newDesks()
 	s := d.start(t)
 	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
@@ -118,6 +119,7 @@ func TestFlow_saysWhichDeskIsAway(t *testing.T) {
 }
 
 func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
+	t.Parallel() // it mostly waits
 	redis := redistest.Start(t).URL()
 	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))
 	stream := a.stream("/stream/acme", bearer(acmeKey))

@@ -85,6 +85,7 @@ func (s *service) refuses(d door) {
 // While Redis neither answers nor hangs up, every request gets an answer in time, however many
 // wait. Afterwards everything goes on by itself. No other test of the package runs meanwhile.
 func TestRedis_mayHang(t *testing.T) {
+	t.Parallel() // it mostly waits
 	redis := redistest.Start(t)
 	s := start(t, withRedis(t, redis.URL()))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))

@@ -51,6 +51,7 @@ func (s *service) meet() {
 }
 
 func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
 		a, b := on.start(t, d, offering, func(o *liveactivity.Options) {
@@ -163,6 +164,7 @@ func (s *service) everything(until string) string {
 }
 
 func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
 		a, b := on.start(t, d, offering)

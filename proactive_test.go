@@ -147,6 +147,7 @@ func TestProactive_suggestsLabels(t *testing.T) {
 // A model gets at most four questions at a time for a product and one for a conversation, of any
 // kind and from all servers together.
 func TestModel_isAskedByFewAtATime(t *testing.T) {
+	t.Parallel() // it mostly waits
 	var running, most atomic.Int64
 	model := withModel(func(string) string {
 		n := running.Add(1)
