@@ -66,36 +66,6 @@ func opens(r *Registry, c Credentials, id string) bool {
 	return err == nil && product.WebhookSecret == c.WebhookSecret && r.Keys().Check(c.Key, id, access.Stream) == nil
 }
 
-// More registrations than one page survive, with their rotated secrets.
-func TestRegistrations_surviveARestart(t *testing.T) {
-	const registered = 230
-	dir := t.TempDir()
-	log := openLog(t, dir)
-	r := attached(t, log)
-	valid, void := map[string]Credentials{}, map[string]Credentials{}
-	for n := range registered {
-		id := fmt.Sprintf("p%03d", n)
-		valid[id] = register(t, r, id, n%2 == 0)
-		if n%50 == 0 {
-			void[id], valid[id] = valid[id], register(t, r, id, true)
-		}
-	}
-	for range 2 {
-		require.NoError(t, log.Release())
-		log = openLog(t, dir)
-		r = attached(t, log)
-		assert.Len(t, r.IDs(), registered)
-		for id, c := range valid {
-			assertOpen(t, r, c, id)
-		}
-		for id, c := range void {
-			assertVoid(t, r, c, id)
-		}
-		_, err := r.Register(t.Context(), productfile.Product{ProductID: "p000"}, "", false)
-		require.ErrorIs(t, err, ErrExists)
-	}
-}
-
 // A reader of the storage file finds no key to a product in it.
 func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	dir := t.TempDir()
@@ -132,37 +102,6 @@ func logTo(r *Registry) *logtest.Buffer {
 	logged := &logtest.Buffer{}
 	r.deskOptions.Logger = slog.New(slog.NewTextHandler(logged, nil))
 	return logged
-}
-
-// A server without a notice looks before it refuses a credential.
-func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
-	for name, ask := range map[string]func(r *Registry, c Credentials) bool{
-		"a key": func(r *Registry, c Credentials) bool {
-			return r.Keys().Check(c.Key, "acme", access.MCP) == nil
-		},
-		"a key by itself": func(r *Registry, c Credentials) bool {
-			_, err := r.Keys().ProductOf(c.Key, access.MCP)
-			return err == nil
-		},
-		"a capture token": func(r *Registry, c Credentials) bool {
-			_, ok, _ := r.ProductOfToken(c.CaptureToken)
-			return ok
-		},
-		"a webhook's secret": func(r *Registry, _ Credentials) bool {
-			_, ok, _ := r.ProductOfID("acme")
-			return ok
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := newMemoryLog()
-				a, b := attached(t, log), attached(t, log)
-				time.Sleep(time.Second)
-				c := register(t, a, "acme", false)
-				require.True(t, ask(b, c), "at once")
-			})
-		})
-	}
 }
 
 // watchedLog counts the looks at storage.
