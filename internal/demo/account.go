@@ -17,8 +17,8 @@ const idLength = 10
 
 // Limits of an account. The oldest are dropped first.
 const (
-	maxConversations = 50
-	maxParts         = 200 // of a conversation
+	maxConversations = 20
+	maxParts         = 100 // of a conversation
 )
 
 // The kinds of part.
@@ -50,8 +50,7 @@ type conversation struct {
 	ID      string    `json:"id"`
 	Contact contact   `json:"contact"`
 	Opened  time.Time `json:"opened"`
-	Version int       `json:"version"` // increases with every change
-	Parts   []part    `json:"parts,omitempty"`
+	Parts   []part    `json:"parts"`
 }
 
 // account holds a desk's conversations. Its methods are safe for concurrent use: mu guards
@@ -59,7 +58,6 @@ type conversation struct {
 type account struct {
 	mu            sync.Mutex
 	conversations []*conversation // most recently changed last
-	version       int             // increases with every change
 	lastPart      int
 }
 
@@ -118,10 +116,8 @@ func (a *account) change(id string, change func(*conversation)) error {
 	return err
 }
 
-// touch marks a conversation as changed. The caller must hold the lock.
+// touch makes a conversation the most recently changed one. The caller must hold the lock.
 func (a *account) touch(c *conversation) {
-	a.version++
-	c.Version = a.version
 	if i := slices.Index(a.conversations, c); i >= 0 {
 		a.conversations = append(slices.Delete(a.conversations, i, i+1), c)
 	}
@@ -137,29 +133,15 @@ func (a *account) find(id string) (*conversation, error) {
 	return nil, &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
 }
 
-// list returns the conversations without their parts, most recently changed first, and their
-// common version, as one snapshot.
-func (a *account) list() (all []conversation, version int) {
+// list returns the conversations, most recently changed first.
+func (a *account) list() []conversation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all = make([]conversation, 0, len(a.conversations))
+	all := make([]conversation, 0, len(a.conversations))
 	for _, c := range slices.Backward(a.conversations) {
-		head := *c
-		head.Parts = nil
-		all = append(all, head)
+		own := *c
+		own.Parts = append([]part{}, c.Parts...)
+		all = append(all, own)
 	}
-	return all, a.version
-}
-
-// get returns a conversation with its parts.
-func (a *account) get(id string) (conversation, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c, err := a.find(id)
-	if err != nil {
-		return conversation{}, err
-	}
-	all := *c
-	all.Parts = slices.Clone(c.Parts)
-	return all, nil
+	return all
 }

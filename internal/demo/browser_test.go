@@ -2,7 +2,6 @@ package demo
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -72,35 +71,4 @@ func TestPage_reportsALongOutageAfterIt(t *testing.T) {
 		defer mu.Unlock()
 		return len(seen) == 100
 	})
-}
-
-// The desk shows a conversation that was chosen while the list of all is on its way.
-func TestPage_showsAConversationChosenMeanwhile(t *testing.T) {
-	asked, answer := make(chan struct{}, 1), make(chan struct{})
-	tab := openScripts(t, map[string]http.HandlerFunc{
-		"GET /demo/desk/conversations": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("ETag", `"1"`)
-			if r.Header.Get("If-None-Match") != "" {
-				w.WriteHeader(http.StatusNotModified)
-				return
-			}
-			_, _ = io.WriteString(w, `{"conversations":[{"id":"b","version":1},{"id":"a","version":1}]}`)
-		},
-		"GET /demo/desk/conversations/{id}": func(w http.ResponseWriter, r *http.Request) {
-			if r.PathValue("id") == "a" {
-				asked <- struct{}{}
-				<-answer
-			}
-			_, _ = fmt.Fprintf(w, `{"id":%q,"version":1,"parts":[]}`, r.PathValue("id"))
-		},
-	})
-	tab.Eval(`import("/demo/static/talks.js").then(({ Talks }) => {
-		window.talks = new Talks();
-		talks.get("a");
-		talks.start();
-	}); ""`)
-	waittest.Receive(t, asked)
-	tab.Eval(`talks.get("b"); ""`)
-	close(answer)
-	tab.Await("it is there", `talks.get("b") !== undefined`)
 }

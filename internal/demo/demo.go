@@ -3,7 +3,6 @@ package demo
 import (
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -55,7 +54,6 @@ func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler 
 	mux.Handle("GET /demo/static/{file}", httpx.Handler(serveFile))
 	mux.Handle("GET /demo/config", d.inside(d.serveConfig))
 	mux.Handle("GET /demo/desk/conversations", d.inside(d.serveList))
-	mux.Handle("GET /demo/desk/conversations/{id}", d.inside(d.serveConversation))
 	mux.Handle("POST /demo/desk/conversations", d.inside(own(d.takeMessage(service))))
 	mux.Handle("POST /demo/desk/conversations/{id}/messages", d.inside(own(d.takeMessage(service))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,26 +95,8 @@ func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// serveList serves the desk's conversations, or a 304 if nothing has changed, since the
-// page polls.
-func (d *Demo) serveList(w http.ResponseWriter, r *http.Request) error {
-	all, version := d.account.list()
-	tag := fmt.Sprintf(`"%d"`, version)
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": all})
-	return nil
-}
-
-func (d *Demo) serveConversation(w http.ResponseWriter, r *http.Request) error {
-	c, err := d.account.get(r.PathValue("id"))
-	if err != nil {
-		return httpx.NotFound("Unknown conversation.")
-	}
-	httpx.WriteJSON(w, http.StatusOK, c)
+// serveList serves all of the desk's conversations. The page polls: a single visitor's are small.
+func (d *Demo) serveList(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": d.account.list()})
 	return nil
 }

@@ -26,7 +26,7 @@ func newTestDesk(t *testing.T) (d *desk, conversationID string) {
 // texts returns the parts of a conversation as "kind: text".
 func (a *account) texts(t *testing.T, id string) (texts []string) {
 	t.Helper()
-	c, err := a.get(id)
+	c, err := a.find(id)
 	require.NoError(t, err)
 	for _, p := range c.Parts {
 		texts = append(texts, p.Kind+": "+p.Text)
@@ -44,7 +44,7 @@ func TestDesk_blanksANoteAndNothingElse(t *testing.T) {
 		require.NoError(t, d.Redact(t.Context(), id, part))
 	}
 	assert.Equal(t, []string{"note: ", "reply: a reply"}, d.texts(t, id))
-	c, err := d.get(id)
+	c, err := d.find(id)
 	require.NoError(t, err)
 	assert.True(t, c.Parts[0].Redacted)
 	require.NoError(t, d.Redact(t.Context(), "gone", note))
@@ -93,12 +93,12 @@ func TestAccount_isBounded(t *testing.T) {
 	}
 	_, err := a.write(first, part{Kind: kindNote, Text: "still here"})
 	require.NoError(t, err)
-	second, _ := a.list()
+	second := a.list()
 	a.open(contact{})
-	all, _ := a.list()
+	all := a.list()
 	assert.Len(t, all, maxConversations)
 	assert.Equal(t, first, all[1].ID, "it was changed lately")
-	_, err = a.get(second[len(second)-1].ID)
+	_, err = a.find(second[len(second)-1].ID)
 	require.Error(t, err, "the one that was not changed for longest makes room")
 
 	for i := range maxParts + 10 {

@@ -28,7 +28,7 @@ export class Desk {
     if (!all.some((c) => c.id === this.#chosen)) this.#chosen = "";
     const id = this.#chosen || (all.some((c) => c.id === mine) ? mine : all[0]?.id);
     const open = this.talks.get(id);
-    const drawn = `${this.talks.isAway} ${id} ${open?.version} ${all.map((c) => c.id)}`;
+    const drawn = JSON.stringify([this.talks.isAway, id, open, all.map((c) => c.id)]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
     if (this.talks.isAway && !open) return this.#say("The server does not answer.", "The conversations are back when it is.");

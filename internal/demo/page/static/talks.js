@@ -3,11 +3,9 @@
 const every = 400; // milliseconds
 
 export class Talks {
-  all = []; // heads, the one that was changed last first
-  #full = new Map(); // by id
-  #shown = new Set();
+  all = []; // with their parts, the one that was changed last first
   #watchers = [];
-  #tag = "";
+  #last = ""; // answer
   isAway = false; // the server does not answer
   onrestart = () => {}; // called when the server was restarted, and has another address for the page
 
@@ -16,13 +14,9 @@ export class Talks {
     this.#watchers.push(changed);
   }
 
-  /** A conversation with its parts; it is asked for from now on. */
+  /** A conversation. */
   get(id) {
-    if (id && !this.#shown.has(id)) {
-      this.#shown.add(id);
-      this.#tag = "";
-    }
-    return this.#full.get(id);
+    return this.all.find((c) => c.id === id);
   }
 
   async start() {
@@ -33,33 +27,19 @@ export class Talks {
   }
 
   async #look() {
-    let isChanged = this.isAway;
+    const [last, wasAway] = [this.#last, this.isAway];
     try {
-      const response = await fetch("/demo/desk/conversations", { cache: "no-store", headers: this.#tag ? { "If-None-Match": this.#tag } : {} });
+      const response = await fetch("/demo/desk/conversations", { cache: "no-store" });
       if (response.status === 403) this.onrestart();
-      if (!response.ok && response.status !== 304) throw new Error(String(response.status));
+      if (!response.ok) throw new Error(String(response.status));
+      this.#last = await response.text();
       this.isAway = false;
-      if (response.status !== 304) {
-        const { conversations } = await response.json();
-        this.all = conversations;
-        this.#tag = response.headers.get("ETag") ?? ""; // get may ask for more meanwhile
-        isChanged = true;
-        for (const { id, version } of this.all) {
-          if (this.#shown.has(id) && this.#full.get(id)?.version !== version) await this.#fetch(id);
-        }
-        for (const id of this.#full.keys()) if (!this.all.some((c) => c.id === id)) this.#full.delete(id);
-      }
     } catch {
-      this.#tag = "";
-      isChanged ||= !this.isAway;
       this.isAway = true;
     }
-    if (isChanged) for (const changed of this.#watchers) changed();
-  }
-
-  async #fetch(id) {
-    const response = await fetch(`/demo/desk/conversations/${encodeURIComponent(id)}`);
-    if (response.ok) this.#full.set(id, await response.json());
+    if (this.#last === last && this.isAway === wasAway) return;
+    if (this.#last) this.all = JSON.parse(this.#last).conversations;
+    for (const changed of this.#watchers) changed();
   }
 
   /** Writes as the visitor, into a new conversation where id is empty. Returns the conversation's id. */
@@ -69,7 +49,6 @@ export class Talks {
     });
     if (response.status === 404 && id) return this.write("", text, contact); // the desk has forgotten it
     if (!response.ok) throw new Error((await response.json().catch(() => ({}))).detail ?? "The message was not sent.");
-    this.#tag = "";
     return (await response.json()).id;
   }
 }
