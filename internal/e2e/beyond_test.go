@@ -186,9 +186,8 @@ func (v *beyond) startCheckout() (url string) {
 
 // Custom events, errors and marks of posthog-js reach every reader of every server, without any
 // unlisted event and any typed text. An erasure ends them for good.
-func TestBeyondClicks_reachEveryReader(t *testing.T) {
+func testBeyondClicks(t *testing.T, browser context.Context) {
 	v := startBeyond(t)
-	browser := browsertest.Start(t)
 	tab := browsertest.Open(t, browser)
 	tab.Do("come to the checkout", chromedp.Navigate(v.startCheckout()), chromedp.Poll[chromedp.Void](autocaptures))
 	tab.Do("log in", logIn)

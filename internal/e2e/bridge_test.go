@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -78,8 +79,7 @@ func openChat(tab *browsertest.Tab) string {
 	return tab.Texts("#chat-log .bubble.bot > p")
 }
 
-func TestBridge(t *testing.T) {
-	browser := browsertest.Start(t)
+func testBridge(t *testing.T, browser context.Context) {
 	for name, test := range map[string]func(*testing.T, *portal, *browsertest.Tab){
 		"gives the widget the person's actions":          givesTheWidgetThePersonsActions,
 		"every view works":                               everyViewWorks,

@@ -37,8 +37,7 @@ type setup struct {
 	forms   []string       // the forms of its requests
 }
 
-func TestPostHogJS_reportsAVisit(t *testing.T) {
-	browser := browsertest.Start(t)
+func testPostHogJS(t *testing.T, browser context.Context) {
 	for name, setup := range map[string]setup{
 		"current version": {version: depstest.PostHogJSCurrent, forms: []string{"gzip batch"}},
 		"old version":     {version: depstest.PostHogJSOld, forms: []string{"gzip array", "gzip event"}},

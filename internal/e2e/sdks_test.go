@@ -175,8 +175,7 @@ func TestPostHogReactNative_reportsAVisit(t *testing.T) {
 
 // posthog-js-lite sends forms in a way that hides the answer from pages of another origin. It takes
 // any answer for a failure and sends the forms again. The server records them once.
-func TestPostHogJSLite_reportsAVisit(t *testing.T) {
-	browser := browsertest.Start(t)
+func testPostHogJSLite(t *testing.T, browser context.Context) {
 	for name, tt := range map[string]struct {
 		path      string // of the events
 		proxied   bool   // by the page's own origin
@@ -226,11 +225,11 @@ func (s *service) startLiteShop(config map[string]any) string {
 }
 
 // posthog-js up to 1.121 captures clicks only if /decide/ asks for it.
-func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
+func testPostHogJSOldest(t *testing.T, browser context.Context) {
 	s := startService(t)
 	stream := s.startReader()
 	shop := startShop(t, depstest.PostHogJSOldest, s.token, map[string]any{"api_host": s.url})
-	tab := browsertest.Open(t, browsertest.Start(t))
+	tab := browsertest.Open(t, browser)
 	home, thanks := shop.url+"/", shop.url+"/orders/1001/thanks"
 
 	tab.Do("come to the shop", chromedp.Navigate(home), chromedp.Poll[chromedp.Void](autocaptures))

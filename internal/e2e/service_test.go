@@ -322,6 +322,16 @@ func (rd *reader) await(t *testing.T, user string, count int) (actions []activit
 	return actions
 }
 
+// awaitBatches waits until so many batches have come, and returns them.
+func (rd *reader) awaitBatches(t *testing.T, count int) (batches []activity.Batch) {
+	t.Helper()
+	waittest.Until(t, fmt.Sprintf("%d batches are streamed", count), func() bool {
+		batches, _ = rd.read()
+		return len(batches) >= count
+	})
+	return batches
+}
+
 // read returns the batches so far and every line of the stream.
 func (rd *reader) read() ([]activity.Batch, string) {
 	rd.mu.Lock()

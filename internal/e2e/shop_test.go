@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"html/template"
 	"net"
 	"net/http"
@@ -11,8 +12,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
 )
+
+// The tests of pages share one browser, in which each tab is a new visitor.
+func TestPages(t *testing.T) {
+	browser := browsertest.Start(t)
+	for name, test := range map[string]func(*testing.T, context.Context){
+		"posthog-js reports a visit":                         testPostHogJS,
+		"the oldest posthog-js reports a visit":              testPostHogJSOldest,
+		"posthog-js-lite reports a visit":                    testPostHogJSLite,
+		"other browser SDKs report a visit":                  testBrowserSDKs,
+		"Amplitude marks clicks":                             testAmplitudesMarks,
+		"custom events, errors and marks reach every reader": testBeyondClicks,
+		"the snippet links the session of its page":          testSnippet,
+		"a user signs an app in":                             testSignIn,
+		"the bridge's portal works":                          testBridge,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, browser) })
+	}
+}
 
 // typed is the text that the visitor types and chooses in the order form. The wrapping is chosen by
 // its name, Golden paper.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,7 +42,7 @@ func startPublic(t *testing.T) (address, key string) {
 
 // A user pastes a key in a real browser, and the app gets its code although it sends the browser on
 // to another host.
-func TestSignIn_inABrowser(t *testing.T) {
+func testSignIn(t *testing.T, browser context.Context) {
 	address, key := startPublic(t)
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/callback" {
@@ -65,7 +66,6 @@ func TestSignIn_inABrowser(t *testing.T) {
 		"state":          {`a"b&c'd`},
 		"code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"}}
 
-	browser := browsertest.Start(t)
 	tab := browsertest.Open(t, browser)
 	tab.Do("open", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()))
 	tab.Await("the key is asked for", `document.activeElement.id === "key" && `+

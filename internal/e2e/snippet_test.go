@@ -26,7 +26,7 @@ import (
 // The script from the README links the session of posthog-js from a page of another origin. This
 // also works when posthog-js loads later and the session is reported only afterwards. A page of a
 // foreign origin cannot link a session.
-func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
+func testSnippet(t *testing.T, browser context.Context) {
 	var html string
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -59,7 +59,7 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 		`<script>said = {}; function say(name, link) { link.then(function (s) { said[name] = s }, function (e) { ` +
 		`said[name] = 'failed' }); }</script>`
 
-	tab := browsertest.Open(t, browsertest.Start(t))
+	tab := browsertest.Open(t, browser)
 	said := func(name, want string) {
 		t.Helper()
 		tab.Await(name+" is answered", `"`+name+`" in said`)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"context"
 	"html/template"
 	"net/http"
 	"regexp"
@@ -48,9 +49,8 @@ func (s *service) eventIDs() (ids []string) {
 
 // The browser SDKs of other sources report a visit to a server of another origin. The server has
 // each reported event once, under the user who identifies in the visit, and has no typed text.
-func TestBrowserSDKs_reportAVisit(t *testing.T) {
+func testBrowserSDKs(t *testing.T, browser context.Context) {
 	const typedText = "typed-s3cr3t"
-	browser := browsertest.Start(t)
 	for _, sdk := range []struct {
 		name, strategy, file string
 		clicks               []string // the clicks and changes of the first page
@@ -119,12 +119,12 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 }
 
 // Amplitude's rage and dead clicks mark their own clicks.
-func TestAmplitude_marksClicks(t *testing.T) {
+func testAmplitudesMarks(t *testing.T, browser context.Context) {
 	s := startService(t, func(o *liveactivity.Options) {
 		o.Products[0].Events = liveactivity.EventRules{"$rageclick": {}, "$dead_click": {}}
 	})
 	shop := s.startSDKShop(depstest.Amplitude, "amplitude", "frustration")
-	tab := browsertest.Open(t, browsertest.Start(t))
+	tab := browsertest.Open(t, browser)
 	tab.Do("come to the shop", chromedp.Navigate(shop+"/kettles"))
 	tab.Await("the SDK is there", `document.title === "loaded"`)
 	tab.Do("lose patience", chromedp.Evaluate[chromedp.Void](`sdk.identify('`+userID+`', '`+email+`')
