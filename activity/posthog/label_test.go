@@ -315,7 +315,8 @@ func TestLabel_ofAPage(t *testing.T) {
 	a := postOne(t, click(object{"properties.$current_url": "https://ada:s3cret@" + host + query + long + "#/orders/5"}))
 	assert.Equal(t, "User clicked Export CSV on the orders detail page", a.Description)
 	clean := "https://" + host + query + long
-	assert.Equal(t, page{clean[:2048], "https://app.example.com/p#/orders/:id"}, page{a.RawURL, a.CanonicalURL})
+	assert.Equal(t, clean[:2048], a.RawURL)
+	assert.Equal(t, "https://app.example.com/p#/orders/:id", a.CanonicalURL)
 }
 
 // A click without a page still counts. A page view without a page does not.
@@ -325,7 +326,7 @@ func TestLabel_withoutAPage(t *testing.T) {
 			a := postOne(t, click(object{"properties.$current_url": url}))
 			assert.Equal(t, "Click Export CSV", a.Title)
 			assert.Equal(t, "User clicked Export CSV", a.Description)
-			assert.Equal(t, page{}, page{a.RawURL, a.CanonicalURL})
+			assert.Empty(t, a.RawURL+a.CanonicalURL)
 			requireIgnored(t, webhookDoor, click(object{"event": "$pageview", "properties.$current_url": url}))
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
@@ -139,23 +138,24 @@ func TestID_ofUserAndSession(t *testing.T) {
 	cases := []struct {
 		name    string
 		changes object
-		want    *visitor // nil: ignored
+		want    *[2]string // session and user; nil: ignored
 	}{
-		{"in the properties, as browsers send", nil, &visitor{"session-1", "user_42"}},
+		{"in the properties, as browsers send", nil, &[2]string{"session-1", "user_42"}},
 		{"on top, as servers send", object{"properties.distinct_id": nil, "distinct_id": "user_42"},
-			&visitor{"session-1", "user_42"}},
-		{"on top and in the properties", object{"distinct_id": "user_42"}, &visitor{"session-1", "user_42"}},
-		{"null on top", object{"distinct_id": (*string)(nil)}, &visitor{"session-1", "user_42"}},
-		{"a number", object{"properties.distinct_id": 42}, &visitor{"session-1", "42"}},
+			&[2]string{"session-1", "user_42"}},
+		{"on top and in the properties", object{"distinct_id": "user_42"}, &[2]string{"session-1", "user_42"}},
+		{"null on top", object{"distinct_id": (*string)(nil)}, &[2]string{"session-1", "user_42"}},
+		{"a number", object{"properties.distinct_id": 42}, &[2]string{"session-1", "42"}},
 		{"a long number", object{"properties.distinct_id": int64(9007199254740993)},
-			&visitor{"session-1", "9007199254740993"}},
-		{"any characters", object{"properties.distinct_id": "a/b?c d%20é🛒"}, &visitor{"session-1", "a/b?c d%20é🛒"}},
-		{"none", object{"properties.distinct_id": nil}, &visitor{"session-1", ""}},
-		{"an object", object{"properties.distinct_id": object{"id": 1}}, &visitor{"session-1", ""}},
-		{"a number of a session", object{"properties.$session_id": 42}, &visitor{"42", "user_42"}},
-		{"no session", object{"properties.$session_id": nil}, &visitor{"", "user_42"}},
-		{"as long as an id gets", object{"properties.distinct_id": long[1:]}, &visitor{"session-1", long[1:]}},
-		{"as many escapes as an id gets", object{"properties.distinct_id": escaped[2:]}, &visitor{"session-1", escaped[2:]}},
+			&[2]string{"session-1", "9007199254740993"}},
+		{"any characters", object{"properties.distinct_id": "a/b?c d%20é🛒"}, &[2]string{"session-1", "a/b?c d%20é🛒"}},
+		{"none", object{"properties.distinct_id": nil}, &[2]string{"session-1", ""}},
+		{"an object", object{"properties.distinct_id": object{"id": 1}}, &[2]string{"session-1", ""}},
+		{"a number of a session", object{"properties.$session_id": 42}, &[2]string{"42", "user_42"}},
+		{"no session", object{"properties.$session_id": nil}, &[2]string{"", "user_42"}},
+		{"as long as an id gets", object{"properties.distinct_id": long[1:]}, &[2]string{"session-1", long[1:]}},
+		{"as many escapes as an id gets", object{"properties.distinct_id": escaped[2:]},
+			&[2]string{"session-1", escaped[2:]}},
 
 		{"neither user nor session", object{"properties.distinct_id": nil, "properties.$session_id": nil}, nil},
 		{"a user id that is too long", object{"properties.distinct_id": long}, nil},
@@ -174,8 +174,8 @@ func TestID_ofUserAndSession(t *testing.T) {
 				requireIgnored(t, captureDoor, click(c.changes))
 				return
 			}
-			actions, _ := seen([]activity.Event{eventOf(t, captureDoor, click(c.changes))})
-			assert.Equal(t, *c.want, actions[0].visitor)
+			e := eventOf(t, captureDoor, click(c.changes))
+			assert.Equal(t, *c.want, [2]string{e.SessionID, e.UserID})
 		})
 	}
 }
