@@ -29,18 +29,19 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 		w := musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{
 			Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 20, Model: model})),
 		}))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- w.Run(ctx) }()
+		waittest.Run(t, w.Run)
+		server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true}))
+		defer server.Close()
+		waittest.Run(t, musttest.New(stream.NewConsumer(server.URL(), server.Token(),
+			stream.Handlers{Deliver: s.Learning(w.Deliver)},
+			&stream.ConsumerOptions{Since: time.Unix(0, 0), Client: server.Client()})).Run)
 		do := func(from, to int) {
 			for i := from; i <= to; i++ {
-				b := batch("s", "ada@example.com", fmt.Sprint(i))
-				s.Learn(b)
-				require.NoError(t, w.Add(ctx, b))
-				synctest.Wait()
+				server.Send(batch("s", "ada@example.com", fmt.Sprint(i)))
+				time.Sleep(time.Second)
 			}
 		}
-		require.NoError(t, w.Add(ctx, batch("other", "", "x")))
+		server.Send(batch("other", "", "x"))
 		do(1, 19)
 		require.Len(t, events(t, s, "s"), 19)
 		do(20, 22) // the model is asked at 20
@@ -53,8 +54,6 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, []string{"sum of 40"}, events(t, s, "s"))
 		assert.Equal(t, []string{"x"}, events(t, s, "other"))
-		cancel()
-		assert.ErrorIs(t, <-done, context.Canceled)
 	})
 }
 

@@ -25,10 +25,12 @@ func keyOf(m Message) string {
 	return m.SessionID
 }
 
-// canFall reports whether the delivery will be redelivered if its session falls behind now. A part
-// of an erasure from the live reader must be blocking others.
-func (d *Delivery) canFall(blocking bool) bool {
-	return (blocking || d.again || d.parts == nil) && d.run.ledger.CanFall()
+// canFall reports whether deliveries of a session will be redelivered if it falls behind now. A part of
+// an erasure from the live reader must be blocking others.
+func canFall(deliveries []*Delivery, blocking bool) bool {
+	return !slices.ContainsFunc(deliveries, func(d *Delivery) bool {
+		return d.parts != nil && !d.again && !blocking || !d.run.ledger.CanFall()
+	})
 }
 
 // handErasure splits an erasure and delivers the parts. An erasure that cannot be decoded

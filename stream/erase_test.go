@@ -162,18 +162,20 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 	assert.EqualValues(t, 1, r.Stats().SkippedRefused, "the batches before the refused erasure are written")
 }
 
-// Actions that wait in memory for the link of their session are gone with its erasure.
-func TestWriter_forgetsErasedActionsThatWaitForALink(t *testing.T) {
+// An erasure of a session ends its link: what somebody does there later waits for another one.
+func TestWriter_endsTheLinkOfAnErasedSession(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{AwaitLink: true}, func(t *testing.T, w *writing) {
-		w.add(t, clicksOf("s1", "ada", "a"), clicksOf("s2", "bob", "b"))
+		require.NoError(t, w.SessionLinked(t.Context(), "s1", "c1"))
+		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c2"))
 		erasure := chunk{text: "event: erase\nid: 1\n" +
 			`data: {"product_id":"acme","user_id":"ada","session_ids":["s1"]}` + "\n\n"}
 		startConsumer(t, fakeURL, stream.Handlers{Deliver: w.Deliver},
 			stream.ConsumerOptions{Client: serving(erasure).client(), IdleTimeout: forever})
-		require.Empty(t, w.after(time.Minute))
-		require.NoError(t, w.SessionLinked(t.Context(), "s1", "c1"))
-		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c2"))
+		w.after(time.Minute)
+		w.add(clicksOf("s1", "eve", "a"), clicksOf("s2", "bob", "b"))
 		require.Equal(t, []string{"1m0s write s2: b"}, w.after(time.Hour))
+		require.NoError(t, w.SessionLinked(t.Context(), "s1", "c3"))
+		require.Equal(t, []string{"1h0m0s write s1: a"}, w.after(2*time.Hour))
 	})
 }
 

@@ -1,27 +1,23 @@
 package stream
 
 import (
-	"slices"
 	"unsafe"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// links holds the conversations of sessions, and the batches that wait for a link.
+// links holds the conversations of sessions, and the deliveries that wait for a link.
 // The writer's mutex guards it.
 type links struct{ sessions *fair.Cache[string, *link] }
 
 // link is the link of one session.
 type link struct {
-	conversationID string           // empty while unknown
-	resume         func()           // resumes the held deliveries; nil if there are none
-	waiting        []activity.Batch // the newest actions that wait in memory, in order
-	actions        int              // number of actions in waiting
+	conversationID string // empty while unknown
+	resume         func() // resumes the held deliveries; nil if there are none
 }
 
 // newLinks returns links that take up to maxBytes of memory. The least recently used links are
-// evicted first, along with their waiting batches.
+// evicted first.
 func newLinks(maxBytes int64) links {
 	return links{fair.New[string, *link](&fair.Options{TotalBytes: maxBytes}, nil)}
 }
@@ -36,8 +32,8 @@ func (k links) of(sessionID string) *link {
 	return l
 }
 
-// forget drops a session's link and the batches that wait for it. Held deliveries that
-// are still in the log are redelivered.
+// forget drops a session's link. Held deliveries that are still in the log are
+// redelivered.
 func (k links) forget(sessionID string) {
 	if l, ok := k.sessions.Get(fair.NoProduct, sessionID); ok {
 		k.sessions.Remove(fair.NoProduct, sessionID)
@@ -51,8 +47,7 @@ func (k links) forget(sessionID string) {
 // bound.
 func (k links) put(sessionID string, l *link) {
 	const resume = 256 // bytes of a function and its closure
-	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID)) +
-		int64(l.actions)*actionSize
+	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID))
 	if l.resume != nil {
 		size += resume
 	}
@@ -61,42 +56,16 @@ func (k links) put(sessionID string, l *link) {
 }
 
 // link returns the conversation of a session, empty while unknown. It links a session without one to
-// the conversation, if that is not empty, and then also returns the batches that waited for the link and
-// the function that resumes held deliveries, nil for none, which the caller calls without the lock.
-func (k links) link(sessionID, conversationID string) (linked string, freed []activity.Batch, resume func()) {
+// the conversation, if that is not empty, and then also returns the function that resumes held
+// deliveries, nil for none, which the caller calls without the lock.
+func (k links) link(sessionID, conversationID string) (linked string, resume func()) {
 	l := k.of(sessionID)
 	if l.conversationID == "" && conversationID != "" {
-		freed, resume = l.waiting, l.resume
+		resume = l.resume
 		*l = link{conversationID: conversationID}
 	}
-	if l.conversationID != "" || l.resume != nil || l.waiting != nil {
+	if l.conversationID != "" || l.resume != nil {
 		k.put(sessionID, l)
 	}
-	return l.conversationID, freed, resume
-}
-
-// wait keeps a batch until its session is linked, and drops the session's oldest actions beyond
-// maxMerged. If the session has been linked in the meantime, wait returns its conversation and
-// keeps nothing.
-func (k links) wait(b activity.Batch) (conversationID string) {
-	if b.SessionID == "" {
-		return ""
-	}
-	l := k.of(b.SessionID)
-	if l.conversationID != "" {
-		return l.conversationID
-	}
-	l.waiting = append(l.waiting, b)
-	l.actions += len(b.Actions)
-	for excess := l.actions - maxMerged; excess > 0; excess = l.actions - maxMerged {
-		oldest := &l.waiting[0]
-		drop := min(excess, len(oldest.Actions))
-		oldest.Actions = oldest.Actions[drop:]
-		l.actions -= drop
-		if len(oldest.Actions) == 0 {
-			l.waiting = slices.Delete(l.waiting, 0, 1)
-		}
-	}
-	k.put(b.SessionID, l)
-	return ""
+	return l.conversationID, resume
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,10 +63,7 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	}
 	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
-		GiveUpAfter: c.opts.ParkAfter, Failed: r.failed,
-		CanGiveUp: func(deliveries []*Delivery, blocking bool) bool {
-			return !slices.ContainsFunc(deliveries, func(d *Delivery) bool { return !d.canFall(blocking) })
-		},
+		GiveUpAfter: c.opts.ParkAfter, CanGiveUp: canFall, Failed: r.failed,
 	})
 	r.saves = groupcommit.New(maxSavers, func([]struct{}) { r.saveNow(context.WithoutCancel(ctx)) })
 	c.latest = r

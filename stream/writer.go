@@ -19,8 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// maxMerged bounds the actions of a session that are merged, or that wait in
-// memory for a link.
+// maxMerged bounds the actions of a session that are merged.
 const maxMerged = 500
 
 // WriterOptions configures a [Writer]. A zero field means its default.
@@ -31,12 +30,10 @@ type WriterOptions struct {
 	// Summarizer, if not nil, summarizes the written batches.
 	Summarizer *Summarizer
 	// AwaitLink defers the writes of a session until its conversation is
-	// known. Of deliveries it does so for [ConsumerOptions].MaxBehind sessions; see
-	// [Delivery.Hold].
+	// known, for up to [ConsumerOptions].MaxBehind sessions; see [Delivery.Hold].
 	AwaitLink bool
 	// ParkAfter is how long a session's writes may fail before it falls
-	// behind, see [Delivery.Done]; DefaultParkAfter. Batches not delivered by
-	// a [Consumer] are retried for as long as Run runs.
+	// behind, see [Delivery.Done]; DefaultParkAfter.
 	ParkAfter time.Duration
 	// MinBackoff and MaxBackoff bound the back-off before a write is retried:
 	// it doubles from one to the other, with a jitter of a fifth;
@@ -44,7 +41,7 @@ type WriterOptions struct {
 	MinBackoff, MaxBackoff time.Duration
 	// MaxPending bounds the pending batches of all sessions together, waiting
 	// or being written; half of DefaultMaxPending, so less than a [Consumer] has in
-	// flight. At the bound batches are written without waiting for a pause, and Add
+	// flight. At the bound batches are written without waiting for a pause, and Deliver
 	// blocks.
 	MaxPending int
 	// MaxBytes bounds the memory of the sessions that have a link or wait for
@@ -60,8 +57,8 @@ type WriterOptions struct {
 }
 
 // Writer passes batches to a write function, such as one that appends to a
-// store or posts a note. Deliver is the handler for a [Consumer]; Add accepts
-// batches from elsewhere. Run writes them.
+// store or posts a note. Deliver is the handler for a [Consumer], and Run writes. A
+// [Consumer] reads batches from elsewhere through a [Source].
 //
 // # When
 //
@@ -105,8 +102,7 @@ type WriterOptions struct {
 // ConversationID. Only an erasure of the session ends the link. With AwaitLink,
 // nothing is written for a session before it is linked. Deliveries wait in the
 // stream: they are held and redelivered after the link, even after a restart if the
-// consumer stores a cursor. For batches passed to Add, the newest 500 actions of each
-// session wait in memory. Batches outside any session cannot be linked: with
+// consumer stores a cursor. Batches outside any session cannot be linked: with
 // AwaitLink they are dropped unless they carry a ConversationID.
 type Writer struct {
 	write      func(ctx context.Context, b activity.Batch) error
@@ -125,13 +121,11 @@ type Writer struct {
 	nobodys uint64 // number of batches so far that have neither session nor user
 }
 
-// piece is a batch that waits to be written.
+// piece is a delivery that waits to be written.
 type piece struct {
+	delivery *Delivery
 	batch    activity.Batch
-	delivery *Delivery // nil for a batch passed to Add
-	joined   bool      // to the next one: both waited for the same link
-	now      bool      // it does not wait for a pause
-	erasure  *Erasure  // instead of a batch
+	erasure  *Erasure // instead of a batch
 }
 
 // NewWriter returns a writer; opts may be nil. write should return soon after
@@ -153,7 +147,8 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	w.links = newLinks(maxBytes)
 	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
 		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
-		GiveUpAfter: parkAfter, CanGiveUp: canGiveUp, Failed: w.failed,
+		GiveUpAfter: parkAfter, Failed: w.failed,
+		CanGiveUp: func(pieces []piece, blocking bool) bool { return canFall(deliveriesOf(pieces), blocking) },
 	})
 	return w, nil
 }
@@ -178,13 +173,12 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 		d.Done(Permanent(&malformedError{err}))
 		return ctx.Err()
 	}
-	conversationID, frees := w.link(b.SessionID, b.ConversationID, true)
+	conversationID := w.link(b.SessionID, b.ConversationID)
 	if conversationID == "" && w.awaitLink {
 		w.hold(d)
 		return ctx.Err()
 	}
-	p := piece{batch: b, delivery: d, joined: d.More, now: frees || d.again && !d.More}
-	return w.queue(ctx, linked(p, conversationID), len(d.Data))
+	return w.queue(ctx, piece{delivery: d, batch: linked(b, conversationID)})
 }
 
 // deliverErasure accepts the erasure of a session, or of a user outside any.
@@ -200,17 +194,11 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 		w.links.forget(d.SessionID)
 		w.mu.Unlock()
 	}
-	return w.queue(ctx, piece{batch: of, delivery: d, erasure: &e}, len(d.Data))
+	return w.queue(ctx, piece{delivery: d, batch: of, erasure: &e})
 }
 
-// queue queues a piece. A batch passed to Add that frees others by its link does not
-// wait for room.
-func (w *Writer) queue(ctx context.Context, p piece, size int) error {
-	if p.now && p.delivery == nil {
-		w.scheduler.Put(w.keyOf(p.batch), p, size)
-		return nil
-	}
-	return w.scheduler.Add(ctx, w.keyOf(p.batch), p, size)
+func (w *Writer) queue(ctx context.Context, p piece) error {
+	return w.scheduler.Add(ctx, w.keyOf(p.batch), p, len(p.delivery.Data))
 }
 
 // hold leaves a delivery in the stream until its session is linked.
@@ -225,8 +213,7 @@ func (w *Writer) hold(d *Delivery) {
 		if err != nil {
 			return false
 		}
-		conversationID, _ := w.link(b.SessionID, b.ConversationID, false)
-		return conversationID != ""
+		return w.link(b.SessionID, b.ConversationID) != ""
 	})
 	w.mu.Lock()
 	l := w.links.of(sessionID)
@@ -239,70 +226,33 @@ func (w *Writer) hold(d *Delivery) {
 	}
 }
 
-// Add accepts a batch, which must not be modified afterwards, and returns
-// before it is written. It blocks while MaxPending batches are pending; if ctx
-// ends first it returns an error and has not accepted the batch. It fails for
-// no other reason. The batches of one session must be added sequentially.
-func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
-	if len(b.Actions) == 0 {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	conversationID, frees := w.link(b.SessionID, b.ConversationID, true)
-	if conversationID == "" && w.awaitLink {
-		w.mu.Lock()
-		conversationID = w.links.wait(b)
-		w.mu.Unlock()
-		if conversationID == "" {
-			return nil
-		}
-	}
-	return w.queue(ctx, linked(piece{batch: b, now: frees}, conversationID), sizeOf(b))
-}
-
-// sizeOf returns the approximate memory of a batch.
-func sizeOf(b activity.Batch) int { return len(b.Actions) * actionSize }
-
-// actionSize is the approximate memory of an action, in bytes.
-const actionSize = 1 << 10
-
 // link returns the conversation of a session, if known, after linking a session without one to the
-// given conversation, if any; without a session it returns that one. A new link queues the batches that
-// waited for it in memory, merged with the next batch if another follows, and resumes the held
-// deliveries; frees reports whether there were any in memory. link does not wait for room, so that
-// linking a session never blocks on other sessions.
-func (w *Writer) link(sessionID, conversationID string, another bool) (linkedTo string, frees bool) {
+// given conversation, if any; without a session it returns that one. A new link resumes the held
+// deliveries. link does not wait for room, so that linking a session never blocks on other sessions.
+func (w *Writer) link(sessionID, conversationID string) (linkedTo string) {
 	if sessionID == "" {
-		return conversationID, false
+		return conversationID
 	}
 	w.mu.Lock()
-	linkedTo, freed, resume := w.links.link(sessionID, conversationID)
+	linkedTo, resume := w.links.link(sessionID, conversationID)
 	w.mu.Unlock()
-	for i, b := range freed {
-		joined := another || i < len(freed)-1
-		p := piece{batch: b, joined: joined, now: !joined}
-		w.scheduler.Put(w.keyOf(b), linked(p, linkedTo), sizeOf(b))
-	}
 	if resume != nil {
 		resume()
 	}
-	return linkedTo, freed != nil
+	return linkedTo
 }
 
-// linked returns the piece with the conversation set in the batch and each
-// action.
-func linked(p piece, conversationID string) piece {
+// linked returns the batch with the conversation set in it and in each action.
+func linked(b activity.Batch, conversationID string) activity.Batch {
 	if conversationID == "" {
-		return p
+		return b
 	}
-	p.batch.ConversationID = conversationID
-	p.batch.Actions = slices.Clone(p.batch.Actions)
-	for i := range p.batch.Actions {
-		p.batch.Actions[i].ConversationID = conversationID
+	b.ConversationID = conversationID
+	b.Actions = slices.Clone(b.Actions)
+	for i := range b.Actions {
+		b.Actions[i].ConversationID = conversationID
 	}
-	return p
+	return b
 }
 
 // keyOf returns the key under which a batch waits: its session's, or its
@@ -333,16 +283,17 @@ func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
 	for n = 1; n < len(waiting); n++ {
 		b := waiting[n].batch
 		near := w.debounce > 0 && b.ForwardedAt-forwardedAt <= w.debounce.Seconds()
-		if actions >= maxMerged || !near && !retried && !waiting[n-1].joined {
+		if actions >= maxMerged || !near && !retried && !waiting[n-1].delivery.More {
 			return n, true
 		}
 		actions += len(b.Actions)
 		forwardedAt = max(forwardedAt, b.ForwardedAt)
 	}
-	if waiting[n-1].joined && actions < maxMerged {
+	last := waiting[n-1].delivery
+	if last.More && actions < maxMerged {
 		return 0, false // the next one is about to arrive
 	}
-	return n, waiting[n-1].now || actions >= maxMerged
+	return n, last.again && !last.More || actions >= maxMerged
 }
 
 // SessionLinked links a session to a conversation, before or after its first
@@ -356,7 +307,7 @@ func (w *Writer) SessionLinked(ctx context.Context, sessionID, conversationID st
 	if sessionID == "" || conversationID == "" {
 		return errEmptyLink
 	}
-	if linked, _ := w.link(sessionID, conversationID, false); linked != conversationID {
+	if linked := w.link(sessionID, conversationID); linked != conversationID {
 		return &LinkError{SessionID: sessionID, ConversationID: linked}
 	}
 	return nil
@@ -376,11 +327,11 @@ func (e *LinkError) Error() string {
 }
 
 // Flush ends all current debounce waits, and returns when those batches and
-// the writes in flight are done, or when ctx ends. Batches that wait for a link
-// stay. Run must be running; Flush also waits for a write that is being retried.
+// the writes in flight are done, or when ctx ends. Run must be running; Flush also waits for a
+// write that is being retried.
 func (w *Writer) Flush(ctx context.Context) error { return w.scheduler.Flush(ctx) }
 
-// Run writes added batches until ctx ends, and returns the error of ctx after
+// Run writes until ctx ends, and returns the error of ctx after
 // every call in flight has returned. The ctx of those calls ends with it; no
 // further call starts. The next Run, if any, writes the rest.
 func (w *Writer) Run(ctx context.Context) error {
@@ -405,7 +356,7 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	if len(batches) > 0 && err == nil {
 		err = w.writeOne(ctx, key, activity.Merge(batches...))
 	}
-	if err != nil && canGiveUp(pieces, false) && giveBack(ctx, err, deliveriesOf(pieces)...) {
+	if deliveries := deliveriesOf(pieces); canFall(deliveries, false) && giveBack(ctx, err, deliveries...) {
 		w.stats.add(func(s *WriterStats) { s.Failures++ })
 		return nil
 	}
@@ -421,7 +372,7 @@ func batchesOf(pieces []piece, erasure *feed.Erasure) []activity.Batch {
 		if erasure != nil {
 			b = feed.LeftOf(b, erasure)
 		}
-		if p.erasure == nil && b != nil && (p.delivery == nil || !p.delivery.dropped()) {
+		if p.erasure == nil && b != nil && !p.delivery.dropped() {
 			batches = append(batches, *b)
 		}
 	}
@@ -484,20 +435,13 @@ func (w *Writer) finished(_ string, pieces []piece, err error) {
 	acknowledge(err, deliveriesOf(pieces)...)
 }
 
-// deliveriesOf returns the deliveries of pieces that have one, in order.
+// deliveriesOf returns the deliveries of pieces, in order.
 func deliveriesOf(pieces []piece) []*Delivery {
-	deliveries := make([]*Delivery, 0, len(pieces))
-	for _, p := range pieces {
-		if p.delivery != nil {
-			deliveries = append(deliveries, p.delivery)
-		}
+	deliveries := make([]*Delivery, len(pieces))
+	for i, p := range pieces {
+		deliveries[i] = p.delivery
 	}
 	return deliveries
-}
-
-// canGiveUp reports whether pieces will be redelivered if they are dropped.
-func canGiveUp(pieces []piece, blocking bool) bool {
-	return !slices.ContainsFunc(pieces, func(p piece) bool { return p.delivery == nil || !p.delivery.canFall(blocking) })
 }
 
 // failed logs a failed write.

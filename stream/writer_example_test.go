@@ -5,45 +5,78 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// A writer merges batches that come quickly one after the other. A consumer calls Add.
+// batches is a source of a program's own. A service's stream is the usual one.
+type batches []activity.Batch
+
+// Follow implements [stream.Source]. It delivers each batch as an entry whose ID is its number.
+func (all batches) Follow(ctx context.Context, after string, _ time.Time, deliver func(feed.Event) error) error {
+	n, _ := strconv.Atoi(after)
+	for ; n < len(all); n++ {
+		data, err := all[n].AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		if err := deliver(feed.Event{Message: feed.NewMessage(strconv.Itoa(n+1), data)}); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// clicks are batches of a click each, all in one session.
+func clicks(labels ...string) (all batches) {
+	for _, label := range labels {
+		click := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/checkout")
+		all = append(all, activity.Batch{Type: activity.BatchType, SessionID: "session_1", Count: 1,
+			Actions: []activity.BatchAction{{Action: click, SessionID: "session_1"}}})
+	}
+	return all
+}
+
+// runBoth runs a writer and the consumer that reads a source for it, until stop is called.
+func runBoth(writer *stream.Writer, source stream.Source) (stop func()) {
+	consumer, err := stream.NewSourceConsumer(source, stream.Handlers{Deliver: writer.Deliver}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = consumer.Run(ctx) })
+	ended.Go(func() { _ = writer.Run(ctx) })
+	return func() {
+		cancel()
+		ended.Wait()
+	}
+}
+
+// A writer merges batches that come quickly one after the other.
 func ExampleWriter() {
+	noted := make(chan struct{})
 	note := func(_ context.Context, b activity.Batch) error {
 		fmt.Println("note on", b.SessionID)
 		for _, a := range b.Actions {
 			fmt.Printf("[%d] %s\n", a.Index+1, a.Description)
 		}
+		close(noted)
 		return nil
 	}
-	writer, err := stream.NewWriter(note, &stream.WriterOptions{Debounce: 3 * time.Second})
+	writer, err := stream.NewWriter(note, &stream.WriterOptions{Debounce: time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
-
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- writer.Run(ctx) }()
-
-	for _, label := range []string{"Next", "Confirm plan"} {
-		click := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/checkout")
-		err := writer.Add(ctx, activity.Batch{SessionID: "session_1", Count: 1,
-			Actions: []activity.BatchAction{{Action: click}}})
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	// Before the end of the process, do not wait for the pause.
-	if err := writer.Flush(ctx); err != nil {
-		log.Fatal(err)
-	}
+	stop := runBoth(writer, clicks("Next", "Confirm plan"))
+	<-noted
 	stop()
-	<-done
 	// Output:
 	// note on session_1
 	// [1] User clicked Next on the checkout page
@@ -52,43 +85,38 @@ func ExampleWriter() {
 
 // Nothing is written before the conversation of a session is known.
 func ExampleWriter_SessionLinked() {
+	posted := make(chan struct{}, 3)
 	post := func(_ context.Context, b activity.Batch) error {
-		fmt.Printf("%d actions to %s\n", b.Count, b.ConversationID)
+		for _, a := range b.Actions {
+			fmt.Println(a.Description, "to", b.ConversationID)
+			posted <- struct{}{}
+		}
 		return nil
 	}
 	writer, err := stream.NewWriter(post, &stream.WriterOptions{AwaitLink: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- writer.Run(ctx) }()
-
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Help"}, "https://app.example.com/checkout")
-	batch := activity.Batch{SessionID: "session_1", Count: 1, Actions: []activity.BatchAction{{Action: click}}}
-	for range 3 {
-		if err := writer.Add(ctx, batch); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if err := writer.SessionLinked(ctx, "session_1", "conversation_7"); err != nil {
+	stop := runBoth(writer, clicks("Next", "Confirm plan", "Help"))
+	if err := writer.SessionLinked(context.Background(), "session_1", "conversation_7"); err != nil {
 		log.Fatal(err)
 	}
 
 	// The first link stays.
-	err = writer.SessionLinked(ctx, "session_1", "conversation_8")
+	err = writer.SessionLinked(context.Background(), "session_1", "conversation_8")
 	var linked *stream.LinkError
 	if errors.As(err, &linked) {
 		fmt.Println("refused: it belongs to", linked.ConversationID)
 	}
-	if err := writer.Flush(ctx); err != nil {
-		log.Fatal(err)
+	for range 3 {
+		<-posted
 	}
 	stop()
-	<-done
 	// Unordered output:
 	// refused: it belongs to conversation_7
-	// 3 actions to conversation_7
+	// User clicked Next on the checkout page to conversation_7
+	// User clicked Confirm plan on the checkout page to conversation_7
+	// User clicked Help on the checkout page to conversation_7
 }
 
 // Without a model a summarizer makes summaries all the same, and each covers
@@ -133,20 +161,15 @@ func ExampleWriterOptions_summarizer() {
 		log.Fatal(err)
 	}
 
-	views := []activity.BatchAction{
-		{Action: activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/pricing")},
-		{Action: activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/checkout")},
+	visits := activity.Batch{Type: activity.BatchType, SessionID: "session_1", Count: 2}
+	for _, path := range []string{"/pricing", "/checkout"} {
+		view := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+path)
+		visits.Actions = append(visits.Actions, activity.BatchAction{Action: view, SessionID: "session_1"})
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- writer.Run(ctx) }()
-	if err := writer.Add(ctx, activity.Batch{SessionID: "session_1", Count: len(views), Actions: views}); err != nil {
-		log.Fatal(err)
-	}
+	stop := runBoth(writer, batches{visits})
 	s := <-summaries
 	fmt.Printf("in place of %d actions: %s\n", s.Replaces, s.Text)
 	stop()
-	<-done
 	// Output:
 	// note: User landed on the pricing page
 	// in place of 2 actions: The user compared the plans and is at the checkout now.

@@ -123,37 +123,6 @@ func TestWriter_leavesEntriesInTheStreamUntilTheLink(t *testing.T) {
 	}
 }
 
-// A stream and Add have both given batches to one writer. Nothing of them is lost at the link,
-// whichever of the two makes it.
-func TestWriter_losesNothingThatBothSidesGaveItBeforeTheLink(t *testing.T) {
-	data := []string{entryOf("s1", "a"), entryOf("s1", "b")}
-	for name, byEntry := range map[string]bool{"by Add": false, "by an entry": true} {
-		inBubble(t, name, func(t *testing.T) {
-			later := chunk{after: time.Hour}
-			if byEntry {
-				later.text = events(3, linkedEntry("s1", "c", "C1")).text
-			}
-			s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
-				return streaming(req, nil, events(1, data...), later), nil
-			}}
-			p := startPipeline(t, s, nil, stream.WriterOptions{AwaitLink: true})
-			time.Sleep(time.Minute)
-			want := []string{"a", "b", "c", "Click x"}
-			require.NoError(t, p.writer.Add(t.Context(), clicked("s1", "x")))
-			if !byEntry {
-				linking := clicked("s1", "c")
-				linking.ConversationID, want[2] = "C1", "Click c"
-				require.NoError(t, p.writer.Add(t.Context(), linking))
-			}
-			time.Sleep(5 * time.Hour)
-			written := strings.Join(p.written.all(), " ") + " "
-			for _, title := range want {
-				require.Equal(t, 1, strings.Count(written, " "+title+" "), "%q in %q", title, written)
-			}
-		})
-	}
-}
-
 // A link that is made while the consumer saves that an entry is held brings the entry.
 func TestWriter_writesAnEntryThatIsLinkedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,17 +7,17 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
@@ -27,7 +27,8 @@ import (
 type writing struct {
 	*stream.Writer
 	*journal
-	stop func() error // ends Run
+	given *given
+	stop  func() error // ends Run
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration // a write of a session
@@ -39,12 +40,61 @@ type writing struct {
 
 var errWrite = errors.New("store is down")
 
-// newWriting returns a writer that does not run yet.
-func newWriting(opts *stream.WriterOptions) *writing {
+// newWriting returns a writer that does not run yet, and that gets the batches that a test adds.
+func newWriting(t testing.TB, opts *stream.WriterOptions) *writing {
+	t.Helper()
 	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{},
 		refuses: map[string]bool{}, busy: map[string]bool{}}
 	w.Writer = musttest.New(stream.NewWriter(w.write, opts))
+	w.given = give(t, w.Writer)
 	return w
+}
+
+// given is a log in memory, whose IDs are numbers.
+type given struct {
+	mu      sync.Mutex
+	entries []feed.Message
+	changed chan struct{} // closed when there are more entries, then replaced
+}
+
+// give returns a log that a consumer reads for a writer until the test ends.
+func give(t testing.TB, w *stream.Writer) *given {
+	t.Helper()
+	g := &given{changed: make(chan struct{})}
+	waittest.Run(t, musttest.New(stream.NewSourceConsumer(g, stream.Handlers{Deliver: w.Deliver}, nil)).Run)
+	return g
+}
+
+// add appends the batches.
+func (g *given) add(batches ...activity.Batch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range batches {
+		g.entries = append(g.entries, feed.NewBatch(strconv.Itoa(len(g.entries)+1), musttest.New(b.AppendJSON(nil)), &b))
+	}
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// Follow implements [stream.Source].
+func (g *given) Follow(ctx context.Context, after string, _ time.Time, deliver func(feed.Event) error) error {
+	n, _ := strconv.Atoi(after) // the beginning for ""
+	for {
+		g.mu.Lock()
+		entries, changed := g.entries[n:], g.changed
+		g.mu.Unlock()
+		for _, entry := range entries {
+			if err := deliver(feed.Event{Message: entry}); err != nil {
+				return err
+			}
+		}
+		n += len(entries)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // whileWriting runs a test in a bubble with a writer that runs.
@@ -56,7 +106,7 @@ func whileWriting(t *testing.T, opts *stream.WriterOptions, test func(t *testing
 // startWriting returns a writer that runs until the test ends.
 func startWriting(t *testing.T, opts *stream.WriterOptions) *writing {
 	t.Helper()
-	w := newWriting(opts)
+	w := newWriting(t, opts)
 	w.run(t)
 	return w
 }
@@ -123,14 +173,10 @@ func (w *writing) overwrite(_ context.Context, s stream.Summary) error {
 	return nil
 }
 
-// add adds batches, which must be taken at once.
-func (w *writing) add(t testing.TB, batches ...activity.Batch) {
-	t.Helper()
-	began := time.Now()
-	for _, b := range batches {
-		require.NoError(t, w.Add(t.Context(), b))
-	}
-	require.Zero(t, time.Since(began))
+// add appends batches to the writer's stream, and returns when it has them and all is quiet.
+func (w *writing) add(batches ...activity.Batch) {
+	w.given.add(batches...)
+	synctest.Wait()
 }
 
 // after waits until so long after the beginning, and until all is quiet, and returns the new lines
@@ -143,22 +189,22 @@ func (w *writing) after(d time.Duration) []string {
 
 func TestWriter_writesAtOnce(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
-		w.add(t, clicked("s", "a", "b"))
+		w.add(clicked("s", "a", "b"))
 		require.Equal(t, []string{"0s write s: a b"}, w.after(0))
-		w.add(t, clicked("s"), clicked("s", "c"))
-		require.Equal(t, []string{"0s write s: c"}, w.after(0), "an empty batch is none")
+		w.add(clicked("s", "c"))
+		require.Equal(t, []string{"0s write s: c"}, w.after(0))
 	})
 }
 
 func TestWriter_waitsForAPause(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second}, func(t *testing.T, w *writing) {
-		w.add(t, clicked("s", "a"))
+		w.add(clicked("s", "a"))
 		require.Empty(t, w.after(2*time.Second))
-		w.add(t, clicked("s", "b"), clicked("other", "x"))
+		w.add(clicked("s", "b"), clicked("other", "x"))
 		require.Empty(t, w.after(4*time.Second))
-		w.add(t, clicked("s", "c"))
+		w.add(clicked("s", "c"))
 		require.Equal(t, []string{"5s write other: x", "7s write s: a b c"}, w.after(time.Minute))
-		w.add(t, clicked("s", "d"))
+		w.add(clicked("s", "d"))
 		require.Equal(t, []string{"1m3s write s: d"}, w.after(2*time.Minute))
 	})
 }
@@ -168,11 +214,11 @@ func TestWriter_mergesWaitingBatches(t *testing.T) {
 		first, second := clicked("s", "a", "b"), clicked("s", "c")
 		first.Actions[0].Index = 17 // counted over the session
 		second.UserID, second.Email, second.ForwardedAt = "bob", "bob@example.com", first.ForwardedAt+1
-		w.add(t, first, second)
+		w.add(first, second)
 		w.after(time.Minute)
 		require.Equal(t, []activity.Batch{activity.Merge(first, second)}, w.batches)
 		require.Equal(t, []int{0, 1, 2}, activitytest.Indexes(w.batches[0]))
-		w.add(t, second)
+		w.add(second)
 		w.after(time.Hour)
 		require.Equal(t, activity.Merge(second), w.batches[1], "one alone likewise")
 	})
@@ -182,7 +228,7 @@ func TestWriter_mergesWaitingBatches(t *testing.T) {
 func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second}, func(t *testing.T, w *writing) {
 		for range 12 { // a second apart
-			w.add(t, clickedTimes("s", 100))
+			w.add(clickedTimes("s", 100))
 			time.Sleep(time.Second)
 		}
 		w.after(time.Minute)
@@ -193,9 +239,9 @@ func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
 		require.Equal(t, []int{500, 500, 200}, counts)
 		w.take()
 		w.began = time.Now()
-		w.add(t, clickedTimes("s", 499))
+		w.add(clickedTimes("s", 499))
 		require.Empty(t, w.after(2*time.Second))
-		w.add(t, clicked("s", "x"))
+		w.add(clicked("s", "x"))
 		require.Len(t, w.after(2*time.Second), 1)
 	})
 }
@@ -219,11 +265,11 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			w := startWriting(t, &stream.WriterOptions{Debounce: c.debounce})
 			w.takes["s"] = 5 * time.Second
-			w.add(t, clicked("s", "a"))
+			w.add(clicked("s", "a"))
 			time.Sleep(c.atB)
-			w.add(t, clicked("s", "b"))
+			w.add(clicked("s", "b"))
 			require.Equal(t, c.during, w.after(c.atC))
-			w.add(t, clicked("s", "c"))
+			w.add(clicked("s", "c"))
 			require.Equal(t, c.afterwards, w.after(time.Minute))
 		})
 	}
@@ -242,12 +288,13 @@ func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 			return nil
 		}, &stream.WriterOptions{Debounce: time.Second}))
 		waittest.Run(t, w.Run)
+		given := give(t, w)
 		for n, label := range []string{"a", "b"} {
 			for _, product := range []string{"acme", "beta"} {
 				for _, who := range [][2]string{{"s", "ada"}, {"", "ada"}, {"", "bob"}, {"", ""}} {
 					b := activitytest.NewBatch(product, who[0], who[1],
 						activitytest.Click(time.Now().Add(time.Duration(n)), label, ""))
-					require.NoError(t, w.Add(t.Context(), b))
+					given.add(b)
 				}
 			}
 		}
@@ -263,11 +310,11 @@ func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 
 // What comes while a write is repeated is one batch.
 func TestWriter_repeatsFailedWrites(t *testing.T) {
-	whileWriting(t, nil, func(t *testing.T, w *writing) {
+	whileWriting(t, &stream.WriterOptions{ParkAfter: time.Hour}, func(t *testing.T, w *writing) {
 		w.fails["s"] = 8
-		w.add(t, clicked("s", "a"))
+		w.add(clicked("s", "a"))
 		require.Len(t, w.after(time.Second/2), 1)
-		w.add(t, clicked("s", "b"), clicked("s", "c"))
+		w.add(clicked("s", "b"), clicked("s", "c"))
 		require.Len(t, w.after(2*time.Second), 1)
 		require.Len(t, w.after(5*time.Second), 1)
 		lines := w.after(96 * time.Second)
@@ -280,7 +327,7 @@ func TestWriter_repeatsFailedWrites(t *testing.T) {
 func TestWriter_skipsRefusedBatchesAndCountsThem(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.fails["s"], w.refuses["gone"] = 1, true
-		w.add(t, clicked("s", "a"), clicked("gone", "b"))
+		w.add(clicked("s", "a"), clicked("gone", "b"))
 		require.NoError(t, w.Flush(t.Context()), "what was refused is done with")
 		require.Equal(t, stream.WriterStats{Written: 1, Failures: 1, Refused: 1}, w.Stats())
 	})
@@ -299,9 +346,11 @@ func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 			order = append(order, labels(b))
 			return nil
 		}, &stream.WriterOptions{Summarizer: summarizer}))
+		given := give(t, w)
 		for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-			require.NoError(t, w.Add(t.Context(), clicked("s", label)))
+			given.add(clicked("s", label))
 		}
+		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
@@ -326,49 +375,38 @@ func TestWriter_writesEntriesReadBackUnchanged(t *testing.T) {
 			w := startWriting(t, &stream.WriterOptions{Debounce: debounce})
 			for _, b := range []activity.Batch{forwarded(100, "a"), forwarded(102, "b"), forwarded(105, "c"),
 				forwarded(120, "d")} {
-				w.add(t, b)
+				w.add(b)
 			}
 			require.Equal(t, want, w.after(2*time.Minute))
 		})
 	}
 }
 
-func TestWriter_makesItsCallersWait(t *testing.T) {
+func TestWriter_letsItsConsumerWait(t *testing.T) {
 	for maxPending, room := range map[int]int{0: 512, 3: 3} {
 		inBubble(t, fmt.Sprint(maxPending), func(t *testing.T) {
-			w := newWriting(&stream.WriterOptions{MaxPending: maxPending})
-			for n := range room {
-				w.add(t, clicked(fmt.Sprint("s", n%7), "x"))
+			w := newWriting(t, &stream.WriterOptions{MaxPending: maxPending})
+			for n := range room + 1 {
+				w.add(clicked(fmt.Sprint("s", n%7), "x"))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.DeadlineExceeded)
+			w.after(time.Hour)
+			require.EqualValues(t, room, w.Stats().Pending)
 			w.run(t)
 			w.after(2 * time.Hour)
-			require.Len(t, w.batches, room)
+			require.Len(t, w.batches, room+1)
 		})
 	}
-}
-
-func TestWriter_takesNothingForACallerThatHasGone(t *testing.T) {
-	whileWriting(t, nil, func(t *testing.T, w *writing) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.Canceled)
-		require.ErrorIs(t, w.SessionLinked(ctx, "s", "c"), context.Canceled)
-		require.Empty(t, w.after(time.Minute))
-	})
 }
 
 func TestWriter_flushesWhatWaits(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: time.Minute}, func(t *testing.T, w *writing) {
 		w.takes["s1"], w.takes["s2"] = 2*time.Second, 3*time.Second
-		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"))
+		w.add(clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"))
 		require.NoError(t, w.Flush(t.Context()))
 		require.Equal(t, 3*time.Second, time.Since(w.began), "with the writes")
 		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s2: a"}, w.take())
 
-		w.add(t, clicked("s1", "c"))
+		w.add(clicked("s1", "c"))
 		require.Empty(t, w.after(10*time.Second), "the next waits again")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -381,8 +419,8 @@ func TestWriter_goesOnWithTheNextRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
 		w.takes["s"], w.fails["away"] = 10*time.Second, 1
-		w.add(t, clicked("s", "a"), clicked("away", "x"), clicked("done", "y"))
-		time.AfterFunc(2100*time.Millisecond, func() { w.add(t, clicked("s", "b")) })
+		w.add(clicked("s", "a"), clicked("away", "x"), clicked("done", "y"))
+		time.AfterFunc(2100*time.Millisecond, func() { w.add(clicked("s", "b")) })
 		require.ElementsMatch(t, []string{"2s write s: a", "2s write away: x", "2s write done: y"},
 			w.after(2400*time.Millisecond))
 		w.stopped(t)
@@ -401,7 +439,8 @@ func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return nil
 		}, nil))
-		require.NoError(t, w.Add(t.Context(), clicked("s", "a")))
+		give(t, w).add(clicked("s", "a"))
+		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
@@ -412,8 +451,8 @@ func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 
 func TestWriter_startsNothingAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWriting(nil)
-		w.add(t, clicked("s", "a"))
+		w := newWriting(t, nil)
+		w.add(clicked("s", "a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, w.Run(ctx), context.Canceled)
@@ -450,18 +489,17 @@ func TestWriter_awaitsTheLink(t *testing.T) {
 			return "1h0m0s write s: a b"
 		},
 		"carried by a batch": func(t *testing.T, w *writing) string {
-			w.add(t, linked("c", clicked("s", "c")))
+			w.add(linked("c", clicked("s", "c")))
 			return "1h0m0s write s: a b c"
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second, MaxPending: 1})
-			w.add(t, clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
-			require.NoError(t, w.Flush(t.Context()))
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second})
+			w.add(clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
 			require.Empty(t, w.after(time.Hour))
 			want := link(t, w)
 			require.Equal(t, []string{want}, w.after(time.Hour))
-			w.add(t, clicked("s", "d"))
+			w.add(clicked("s", "d"))
 			require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
 			require.Equal(t, []string{"c", "c"}, w.conversations(t))
 		})
@@ -470,12 +508,12 @@ func TestWriter_awaitsTheLink(t *testing.T) {
 
 func TestWriter_withoutAwaitLinkWritesUnlinkedSessions(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
-		w.add(t, clicked("s", "a"))
+		w.add(clicked("s", "a"))
 		w.after(0)
 		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
 		for _, b := range []activity.Batch{clicked("s", "b"), clicked("other", "x"), linked("d", clicked("other", "y")),
 			clicked("other", "z")} {
-			w.add(t, b)
+			w.add(b)
 			w.after(0)
 		}
 		require.Equal(t, []string{"", "c", "", "d", "d"}, w.conversations(t))
@@ -493,14 +531,14 @@ func TestWriter_keepsTheFirstLink(t *testing.T) {
 			require.Equal(t, stream.LinkError{SessionID: "s", ConversationID: "c"}, *refused)
 			require.EqualError(t, err, `stream: session "s" is linked to conversation "c"`)
 			b := linked("d", clicked("s", "a"))
-			w.add(t, b)
+			w.add(b)
 			w.after(0)
-			w.add(t, clicked("s", "b"))
+			w.add(clicked("s", "b"))
 			w.after(0)
 			require.Equal(t, []string{"c", "c"}, w.conversations(t))
 			require.Empty(t, b.Actions[0].ConversationID, "what was added is not changed")
 
-			w.add(t, linked("e", clicked("s2", "a")))
+			w.add(linked("e", clicked("s2", "a")))
 			require.ErrorAs(t, w.SessionLinked(t.Context(), "s2", "c"), &refused)
 			require.Equal(t, "e", refused.ConversationID, "linked by a batch")
 			require.NoError(t, w.SessionLinked(t.Context(), "s2", "e"))
@@ -510,91 +548,30 @@ func TestWriter_keepsTheFirstLink(t *testing.T) {
 }
 
 func TestWriter_refusesHalfALink(t *testing.T) {
-	w := newWriting(&stream.WriterOptions{AwaitLink: true})
+	w := newWriting(t, &stream.WriterOptions{AwaitLink: true})
 	require.Error(t, w.SessionLinked(t.Context(), "", "c"))
 	require.Error(t, w.SessionLinked(t.Context(), "s", ""))
 	require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
 }
 
-func TestWriter_keepsTheNewest500UntilTheLink(t *testing.T) {
-	cases := map[string]struct {
-		batches []activity.Batch
-		want    int // the first label written
-	}{
-		"one by one":      {numbered(1, 600), 100},
-		"in tens":         {numbered(10, 600), 100},
-		"in sevens":       {numbered(7, 700), 200},
-		"one of too many": {numbered(800, 800), 300},
-		"exactly":         {numbered(100, 500), 0},
-	}
-	for name, c := range cases {
-		inBubble(t, name, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{AwaitLink: true})
-			w.add(t, c.batches...)
-			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-			w.after(0)
-			require.Len(t, w.batches, 1)
-			require.Equal(t, 500, w.batches[0].Count)
-			require.Len(t, w.batches[0].Actions, 500)
-			require.Equal(t, fmt.Sprint("Click ", c.want), w.batches[0].Actions[0].Title)
-			require.Equal(t, fmt.Sprint("Click ", c.want+499), w.batches[0].Actions[499].Title)
-		})
-	}
-}
-
-// numbered is batches of some clicks each, labelled from 0 on.
-func numbered(each, total int) (batches []activity.Batch) {
-	for from := 0; from < total; from += each {
-		names := []string{}
-		for n := from; n < from+each; n++ {
-			names = append(names, fmt.Sprint(n))
-		}
-		batches = append(batches, clicked("s", names...))
-	}
-	return batches
-}
-
 func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxBytes: 5800}) // for three of the four batches
-		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"), clicked("s3", "a"))
-		for _, session := range []string{"s1", "s3"} {
+		w := startWriting(t, &stream.WriterOptions{MaxBytes: 1850}) // for three links
+		for _, session := range []string{"s1", "s2", "s3", "s1", "s4"} {
 			require.NoError(t, w.SessionLinked(t.Context(), session, "c"))
 		}
-		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c"), "what waited is forgotten")
-		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s3: a"}, w.after(0))
-		require.Error(t, w.SessionLinked(t.Context(), "s1", "another"))
-		w.add(t, clickedTimes("s4", 10))
-		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"), "the link is forgotten, too")
-	})
-}
-
-// A link that is made while a batch is added frees it.
-func TestWriter_writesABatchThatIsLinkedMeanwhile(t *testing.T) {
-	const sessions = 4000
-	var written atomic.Int64
-	w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { written.Add(1); return nil },
-		&stream.WriterOptions{AwaitLink: true}))
-	waittest.Run(t, w.Run)
-	var calls sync.WaitGroup
-	for i := range sessions {
-		session := fmt.Sprint("s", i)
-		calls.Go(func() { assert.NoError(t, w.Add(t.Context(), clicked(session, "a"))) })
-		calls.Go(func() { assert.NoError(t, w.SessionLinked(t.Context(), session, "c")) })
-		if i%200 == 0 {
-			calls.Wait()
+		for _, session := range []string{"s1", "s3", "s4"} {
+			require.Error(t, w.SessionLinked(t.Context(), session, "another"), session)
 		}
-	}
-	calls.Wait()
-	require.NoError(t, w.Flush(t.Context()))
-	assert.EqualValues(t, sessions, written.Load())
+		require.NoError(t, w.SessionLinked(t.Context(), "s2", "another"))
+	})
 }
 
 func TestWriter_cannotLinkWithoutASession(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{AwaitLink: true, MaxPending: 1}, func(t *testing.T, w *writing) {
-		w.add(t, clicked("", "a"), linked("c", clicked("", "b")))
+		w.add(clicked("", "a"), linked("c", clicked("", "b")))
 		require.Equal(t, []string{"0s write : b"}, w.after(0))
-		w.add(t, clicked("", "c"))
+		w.add(clicked("", "c"))
 		require.Empty(t, w.after(0))
 		require.Equal(t, []string{"c"}, w.conversations(t))
 	})
@@ -604,10 +581,10 @@ func TestWriter_cannotLinkWithoutASession(t *testing.T) {
 func TestWriter_linksWhileItWrites(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.fails["s"] = 1
-		w.add(t, clicked("s", "a"))
+		w.add(clicked("s", "a"))
 		w.after(0)
 		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-		w.add(t, clicked("s", "b"))
+		w.add(clicked("s", "b"))
 		w.after(time.Minute)
 		require.Equal(t, []string{"", "c"}, w.conversations(t))
 	})
@@ -623,7 +600,7 @@ func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*w
 		return w.overwrite(ctx, s)
 	},
 		&stream.SummarizerOptions{Threshold: 3, Model: model.answer}))
-	w = newWriting(&opts)
+	w = newWriting(t, &opts)
 	model.journal = w.journal
 	w.run(t)
 	return w, model
@@ -634,16 +611,16 @@ func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*w
 func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, model := summingUp(t, 10*time.Second, stream.WriterOptions{})
-		w.add(t, clicked("s", "a", "b", "c"))
+		w.add(clicked("s", "a", "b", "c"))
 		require.Equal(t, []string{"0s write s: a b c", "0s model"}, w.after(time.Second))
-		w.add(t, clicked("s", "d"))
+		w.add(clicked("s", "d"))
 		require.Equal(t, []string{"1s write s: d"}, w.after(8*time.Second))
 		w.mu.Lock()
 		w.takes["s"] = 4 * time.Second
 		w.mu.Unlock()
-		w.add(t, clicked("s", "e"))
+		w.add(clicked("s", "e"))
 		w.after(9 * time.Second)
-		w.add(t, clicked("s", "f")) // waits for the write of e, then for the summary or not
+		w.add(clicked("s", "f")) // waits for the write of e, then for the summary or not
 		got := w.after(12*time.Second + time.Second/2)
 		require.Equal(t, []string{"12s overwrite s: 3"}, got)
 		require.Equal(t, []string{"13s overwritten", "13s write s: f"}, w.after(14*time.Second))
@@ -656,13 +633,13 @@ func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 func TestWriter_countsOnlyWrittenBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := summingUp(t, 0, stream.WriterOptions{AwaitLink: true})
-		w.add(t, clicked("s", "a", "b", "c", "d"))
+		w.add(clicked("s", "a", "b", "c", "d"))
 		require.Empty(t, w.after(time.Minute))
 		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
 		require.Equal(t, []string{"1m0s write s: a b c d", "1m0s model", "1m0s overwrite s: 4"}, w.after(time.Minute))
 		w.after(2 * time.Minute)
 		w.fails["s"] = 3
-		w.add(t, clicked("s", "e", "f", "g"))
+		w.add(clicked("s", "e", "f", "g"))
 		for _, line := range w.after(2 * time.Minute) {
 			require.Contains(t, line, "write s: e f g", "no summary of what is not written")
 		}
@@ -674,14 +651,14 @@ func TestWriter_countsOnlyWrittenBatches(t *testing.T) {
 func TestWriter_stopsWhileItSumsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, model := summingUp(t, 10*time.Second, stream.WriterOptions{})
-		w.add(t, clicked("s", "a", "b", "c"))
+		w.add(clicked("s", "a", "b", "c"))
 		time.Sleep(time.Second)
 		w.stopped(t)
 		require.Equal(t, time.Second, time.Since(w.began))
 		require.Equal(t, []string{"0s write s: a b c", "0s model", "1s model: context canceled"}, w.take())
 		model.takes = 0
 		w.run(t)
-		w.add(t, clicked("s", "d", "e", "f"))
+		w.add(clicked("s", "d", "e", "f"))
 		require.Equal(t, []string{"write s: d e f", "model", "overwrite s: 6", "overwritten"},
 			withoutTimes(w.after(time.Minute)))
 	})
@@ -691,12 +668,12 @@ func TestWriter_stopsWhileItSumsUp(t *testing.T) {
 func TestWriter_stopsASummaryThatWaitsForAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := summingUp(t, time.Second, stream.WriterOptions{})
-		w.add(t, clicked("s", "a", "b", "c"))
+		w.add(clicked("s", "a", "b", "c"))
 		w.after(0)
 		w.mu.Lock()
 		w.takes["s"] = time.Hour
 		w.mu.Unlock()
-		w.add(t, clicked("s", "d"))
+		w.add(clicked("s", "d"))
 		w.after(2 * time.Second)
 		w.stopped(t)
 		require.Equal(t, 2*time.Second, time.Since(w.began))
@@ -711,7 +688,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			var w *writing
-			w = newWriting(&stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond,
+			w = newWriting(t, &stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond,
 				MaxPending: 1 + r.IntN(20),
 				Summarizer: musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error {
 					return w.overwrite(ctx, s)
@@ -736,38 +713,18 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 				all.Go(func() {
 					for i, pause := range pauses {
 						time.Sleep(pause)
-						assert.NoError(t, w.Add(t.Context(), clicked(session, fmt.Sprint(i))))
+						w.given.add(clicked(session, fmt.Sprint(i)))
 					}
 				})
 			}
 			all.Wait()
-			require.NoError(t, w.Flush(t.Context()))
+			time.Sleep(time.Hour)
 			got := map[string][]string{}
 			for _, b := range w.batches {
 				got[b.SessionID] = append(got[b.SessionID], activitytest.Titles(b)...)
 			}
 			require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
 			require.Equal(t, want, got)
-		})
-	}
-}
-
-func BenchmarkWriter_Add(b *testing.B) {
-	for _, sessions := range []int{1, 1000} {
-		b.Run(fmt.Sprint(sessions, " sessions"), func(b *testing.B) {
-			w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
-			waittest.Run(b, w.Run)
-			batches := make([]activity.Batch, sessions)
-			for i := range batches {
-				batches[i] = clicked(fmt.Sprint("s", i), "a", "b")
-			}
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				_ = w.Add(b.Context(), batches[n%len(batches)])
-				n++
-			}
-			require.NoError(b, w.Flush(b.Context()))
 		})
 	}
 }

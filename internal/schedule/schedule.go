@@ -161,18 +161,6 @@ func (s *Scheduler[T]) Add(ctx context.Context, key string, item T, bytes int) e
 	if err := s.awaitRoom(ctx, int64(bytes)); err != nil {
 		return err
 	}
-	s.put(key, item, bytes)
-	return nil
-}
-
-// Put is like Add but never waits: it accepts the item even without room.
-func (s *Scheduler[T]) Put(key string, item T, bytes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(key, item, bytes)
-}
-
-func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l, ok := s.lanes[key]
 	if !ok {
 		l = &lane[T]{key: key, wake: NewWake()}
@@ -194,6 +182,7 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	if ok && (l.isFailing() || s.wait(l, now) <= 0) { // a failing key may have to be given up now
 		l.wake.Signal()
 	}
+	return nil
 }
 
 // awaitRoom waits until there is room. It releases the lock while it waits.

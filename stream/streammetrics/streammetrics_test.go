@@ -146,8 +146,11 @@ func newSummarizer(t *testing.T) *stream.Summarizer {
 
 func TestWriter_andSummarizer_countTheirWork(t *testing.T) {
 	w, s := newWriter(t), newSummarizer(t)
+	c, err := stream.NewSourceConsumer(script{actions(t, "s")}, stream.Handlers{Deliver: w.Deliver}, nil)
+	require.NoError(t, err)
+	waittest.Run(t, c.Run)
+	waittest.Until(t, "the writer has it", func() bool { return w.Stats().Pending == 1 })
 	b := activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))
-	require.NoError(t, w.Add(t.Context(), b))
 	require.NoError(t, s.Add(t.Context(), b))
 	assert.Contains(t, scrape(t, streammetrics.Summarizer(s)), `
 # HELP liveactivity_summaries_total Summaries tried, by result: ok, model_failed, overwrite_failed.
