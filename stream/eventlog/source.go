@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -36,9 +37,6 @@ func NewSource(log Log, productID string) (*Source, error) {
 	}
 	return &Source{log: log, productID: productID}, nil
 }
-
-// idleEvery is how often a source reports that there is nothing new.
-const idleEvery = 15 * time.Second
 
 // Follow calls deliver with every entry after the cursor, in order and one at
 // a time, then with new ones, until ctx ends, the log is closed and read, or
@@ -150,7 +148,7 @@ func (s *Source) advance(ctx context.Context, cursor *ID,
 	case err != nil:
 		return s.retryRead(ctx, err)
 	case n == 0:
-		next = pace{wait: idleEvery, orChange: true}
+		next = pace{wait: math.MaxInt64, orChange: true} // an idle follower does not tick
 	default:
 		*cursor = into[n-1].ID
 	}

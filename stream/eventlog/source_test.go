@@ -101,6 +101,7 @@ func TestSource_deliversRetainedEntriesAndThenNewOnes(t *testing.T) {
 		live := followSource(t, log, "", time.Time{}, nil)
 		require.Equal(t, []string{"open", "1", "2", "heartbeat"}, all.delivered())
 		require.Equal(t, []string{"open", "heartbeat"}, live.delivered())
+		time.Sleep(time.Hour) // in which nothing wakes them
 		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("3")})
 		require.Equal(t, []string{"open", "1", "2", "heartbeat", "3", "heartbeat"}, all.delivered())
 		require.Equal(t, []string{"open", "heartbeat", "3", "heartbeat"}, live.delivered())
@@ -190,11 +191,11 @@ func TestSource_waitsForStorageAndLogsAnOutageOnce(t *testing.T) {
 		for outage, want := range [][]string{{"open", "1", "heartbeat"}, {"2", "heartbeat"}} {
 			log.Down.Store(true)
 			delivered = nil
+			appendN(t, log.Log, eventlog.Entry{Data: text(fmt.Sprint(outage + 1))})
 			time.Sleep(time.Minute - 300*time.Millisecond) // to between two attempts, in both rounds
 			require.Empty(t, delivered)
 			require.Equal(t, outage+1, strings.Count(lines.String(), "log cannot be read"))
 			log.Down.Store(false)
-			appendN(t, log, eventlog.Entry{Data: text(fmt.Sprint(outage + 1))})
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			require.Equal(t, want, delivered)
