@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -116,9 +115,8 @@ type Writer struct {
 	summaries  sync.WaitGroup
 	locks      keylock.Locks[string] // held during each write, erasure and overwrite of a key
 
-	mu      sync.Mutex
-	links   links
-	nobodys uint64 // number of batches so far that have neither session nor user
+	mu    sync.Mutex
+	links links
 }
 
 // piece is a delivery that waits to be written.
@@ -198,7 +196,7 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 }
 
 func (w *Writer) queue(ctx context.Context, p piece) error {
-	return w.scheduler.Add(ctx, w.keyOf(p.batch), p, len(p.delivery.Data))
+	return w.scheduler.Add(ctx, p.key(), p, len(p.delivery.Data))
 }
 
 // hold leaves a delivery in the stream until its session is linked.
@@ -255,19 +253,16 @@ func linked(b activity.Batch, conversationID string) activity.Batch {
 	return b
 }
 
-// keyOf returns the key under which a batch waits: its session's, or its
-// user's outside any session. A batch with neither has a unique key.
-func (w *Writer) keyOf(b activity.Batch) string {
-	switch {
+// key returns the key under which a piece waits: its session's, or its user's outside any session.
+// A piece with neither has a key of its own.
+func (p piece) key() string {
+	switch b := p.batch; {
 	case b.SessionID != "":
 		return b.ProductID + "\x00session\x00" + b.SessionID
 	case b.UserID != "":
 		return b.ProductID + "\x00user\x00" + b.UserID
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.nobodys++
-	return b.ProductID + "\x00nobody\x00" + strconv.FormatUint(w.nobodys, 10)
+	return p.batch.ProductID + "\x00nobody\x00" + p.delivery.ID
 }
 
 // merge returns how many of the waiting pieces to write as one, and whether no further piece
