@@ -198,56 +198,37 @@ func TestModel_staysWithTheParametersThatWorked(t *testing.T) {
 	assert.Contains(t, asked[len(asked)-1].Body, "max_tokens", "what did not work is not remembered")
 }
 
-// repeat answers with two secrets: the key and the prompt.
-func repeat(r *http.Request) string { return r.Header.Get("Authorization") + " asked " + prompt }
-
 func TestModel_reportsRefusals(t *testing.T) {
-	tests := map[string]struct {
-		answer http.HandlerFunc
-		want   string
-	}{
-		"a wrong key": {func(w http.ResponseWriter, r *http.Request) {
-			refuse(w, 401, "Incorrect API key provided: "+repeat(r), "invalid_request_error", "null", `"invalid_api_key"`)
-		}, `llm: the endpoint answers 401 Unauthorized for model "gpt-4o-mini": invalid_api_key`},
-		"no such model on a local server": {func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, 404, `model "gpt-4o-mini" not found, try pulling it first`, "api_error", "null", "null")
-		}, `llm: the endpoint answers 404 Not Found for model "gpt-4o-mini": api_error`},
-		"too many requests": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "1")
-			refuse(w, 429, "Rate limit reached", "requests", "null", `"rate_limit_exceeded"`)
-		}, `llm: the endpoint answers 429 Too Many Requests for model "gpt-4o-mini": rate_limit_exceeded`},
-		"a code that is a number": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "x", "", "null", "1300") },
-			`llm: the endpoint answers 503 Service Unavailable for model "gpt-4o-mini": 1300`},
-		"a code with the key": {func(w http.ResponseWriter,
-			_ *http.Request) {
-			refuse(w, 400, "x", apiKey, "null", `"`+apiKey+`"`)
-		},
-			`llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
-		"a code that is a sentence": {func(w http.ResponseWriter, r *http.Request) {
-			refuse(w, 400, "x", repeat(r), "null", `"ada@example.com"`)
-		}, `llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
-		"a long code": {func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, 400, "x", strings.Repeat("x", 65), "null", "null")
-		}, `llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
-		"a page of a proxy": {func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusBadGateway)
-			_, _ = io.WriteString(w, "<html>"+repeat(r))
-		}, `llm: the endpoint answers 502 Bad Gateway for model "gpt-4o-mini"`},
-		"JSON of another kind": {func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = io.WriteString(w, `{"detail":"`+repeat(r)+`"}`)
-		}, `llm: the endpoint answers 422 Unprocessable Entity for model "gpt-4o-mini"`},
-		"an error that is a string": {func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, `{"error":"`+repeat(r)+`"}`)
-		}, `llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
+	vendors := func(message, kind, code string) string { // the vendor's error object; the code is JSON
+		return fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":null,"code":%s}}`, message, kind, code)
 	}
-	for name, tt := range tests {
+	const secrets = "Bearer " + apiKey + " asked " + prompt
+	for name, tt := range map[string]struct {
+		status     int
+		body, want string
+	}{
+		"a wrong key": {401, vendors("Incorrect API key provided: "+secrets, "invalid_request_error", `"invalid_api_key"`),
+			": invalid_api_key"},
+		"no such model on a local server": {404, vendors("try pulling it first", "api_error", "null"), ": api_error"},
+		"too many requests":               {429, vendors("Rate limit", "requests", `"rate_limit"`), ": rate_limit"},
+		"a code that is a number":         {503, vendors("x", "", "1300"), ": 1300"},
+		"a code with the key":             {400, vendors("x", apiKey, `"`+apiKey+`"`), ""},
+		"a code that is a sentence":       {400, vendors("x", secrets, `"ada@example.com"`), ""},
+		"a long code":                     {400, vendors("x", strings.Repeat("x", 65), "null"), ""},
+		"a page of a proxy":               {502, "<html>" + prompt, ""},
+		"JSON of another kind":            {422, `{"detail":"` + secrets + `"}`, ""},
+		"an error that is a string":       {400, `{"error":"` + secrets + `"}`, ""},
+	} {
 		t.Run(name, func(t *testing.T) {
-			v := llmtest.New(t, tt.answer)
+			v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body)
+			})
 			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 			assert.Empty(t, text)
-			assert.EqualError(t, err, tt.want)
+			assert.EqualError(t, err, fmt.Sprintf("llm: the endpoint answers %d %s for model %q%s", tt.status,
+				http.StatusText(tt.status), model, tt.want))
 			assert.Len(t, v.Asked(), 1, "it is asked once")
 		})
 	}
