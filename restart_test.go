@@ -26,8 +26,7 @@ func TestDataDir_survivesARestart(t *testing.T) {
 
 	s = start(t, withDataDir(t, dir))
 	assert.Equal(t, 2.0, s.lookup("ada")["count"], "the first lookup waits until the server has caught up")
-	assert.Equal(t, eventlog.Progress{Read: 3, Entries: 3, Done: true}, s.service.Progress(), "with the registration")
-	assert.Contains(t, s.log.String(), `"msg":"the log was read back","entries":3`)
+	assert.Equal(t, eventlog.Progress{Done: true}, s.service.Progress())
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
 	resumed := s.stream("/stream/acme", bearer(acmeKey), "Last-Event-ID: "+first.ID)
 	assert.Equal(t, "https://app.example.com/b", resumed.nextBatch().Actions[0]["raw_url"])

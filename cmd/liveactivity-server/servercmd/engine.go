@@ -29,18 +29,25 @@ func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 	return func() error { return nil }, nil
 }
 
+// progressLines returns a function that logs the progress of reading the file, in bytes, at most every 3
+// seconds. It is not safe for concurrent use.
+func progressLines(log *slog.Logger) func(done, total int64) {
+	const every = 3 * time.Second
+	logged := time.Now()
+	return func(done, total int64) {
+		if time.Since(logged) >= every {
+			logged = time.Now()
+			log.Info("reading the log back", "bytes", done, "of", total)
+		}
+	}
+}
+
 // openFile opens the file, which takes as long as reading it, and logs the progress. Only one process
 // at a time can have it open.
 func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
-	logged := time.Now()
 	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{
 		Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log,
-		Progress: func(done, total int64) {
-			if time.Since(logged) >= progressEvery {
-				logged = time.Now()
-				log.Info("opening the file", "bytes", done, "of", total)
-			}
-		},
+		Progress: progressLines(log),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)

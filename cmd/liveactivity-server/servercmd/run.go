@@ -282,10 +282,6 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		printServed(stdout, s.Products, service.URLs())
 	}
 	group.Go(func() error {
-		logProgress(ctx, s.Logger, service.Progress)
-		return nil
-	})
-	group.Go(func() error {
 		if metrics != nil {
 			defer metrics.Close() // so that the metrics cover the whole shutdown
 		}

@@ -2,12 +2,16 @@ package servercmd
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -46,4 +50,19 @@ func TestOpenLog_boundsTheStoreByTheLimitsOfAFile(t *testing.T) {
 		assert.Equal(t, want, s.Retention.StateMaxBytes)
 		require.NoError(t, release())
 	}
+}
+
+func TestProgressLines_areLoggedEveryFewSecondsOfALongOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out logtest.Buffer
+		report := progressLines(slog.New(slog.NewTextHandler(&out, nil)))
+		for done := range int64(8) { // each takes a second
+			report(done, 9)
+			time.Sleep(time.Second)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		require.Len(t, lines, 2)
+		assert.Contains(t, lines[0], `msg="reading the log back" bytes=3 of=9`)
+		assert.Contains(t, lines[1], "bytes=6 of=9")
+	})
 }

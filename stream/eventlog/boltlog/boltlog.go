@@ -6,7 +6,6 @@
 //		return err
 //	}
 //	defer entries.Release()
-//	go entries.Run(ctx, nil) // reads back the actions of users
 //	recorder, err := eventlog.NewRecorder(entries, nil)
 //	lookup, err := recent.NewLookup(entries.Activity(), 0)
 //
@@ -19,7 +18,7 @@
 // Retention.TotalBytes bounds both for all products together; beyond it the product that uses
 // most keeps fewer of its recent entries in memory and, if that is not enough, fewer entries in
 // the file. The users' actions, in a [recent.Memory], may use three eighths of StateMaxBytes;
-// [Log.Run] files them again from the log after a restart.
+// Open files them again from the log.
 //
 // The file grows to the limits of each product, MaxBytes and StateMaxBytes, plus a third for
 // bbolt's own needs; with limits of a few megabytes it may be twice as large. Documents may use
@@ -108,6 +107,8 @@ type Log struct {
 	mu       sync.Mutex
 	products map[string]*product
 }
+
+var _ eventlog.Log = (*Log)(nil)
 
 // Open opens the log in a folder. Unless ReadOnly is set, it creates a missing folder; opts
 // may be nil. It reads the whole file once. The file is locked until [Log.Release]. All
@@ -242,6 +243,21 @@ func (l *Log) Ping(ctx context.Context) error {
 
 // Documents implements [eventlog.Log].
 func (l *Log) Documents() document.Store { return documents{l} }
+
+// Activity implements [eventlog.Log]: a [recent.Memory].
+func (l *Log) Activity() recent.Store { return l.users }
+
+// Now implements [eventlog.Log].
+func (l *Log) Now() time.Time { return time.Now() }
+
+// Run implements [eventlog.Log]. There is nothing to do: Open has restored everything.
+func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
+	if report != nil {
+		report(eventlog.Progress{Done: true})
+	}
+	<-ctx.Done()
+	return nil
+}
 
 // Expire implements [eventlog.Log], in small steps, between which other operations can
 // run.

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -389,7 +390,8 @@ func requireConsistent(t require.TestingT, l *Log, id string) int64 {
 		require.Equal(t, s, p.state)
 		found := newProduct(id, s)
 		counted := state{Born: s.Born, TrimmedTo: s.TrimmedTo, Version: s.Version}
-		require.NoError(t, found.loadEntries(b.Bucket(bucketLog), &counted, 0, &reading{}))
+		other := &Log{users: musttest.New(recent.NewMemory(nil))}
+		require.NoError(t, other.loadEntries(found, b.Bucket(bucketLog), &counted, &reading{}))
 		_, err = loadDocuments(b, &counted, &reading{})
 		require.NoError(t, err)
 		require.Equal(t, s, counted)

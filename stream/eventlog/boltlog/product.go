@@ -35,18 +35,15 @@ type product struct {
 	tail      *engine.Tail          // the newest entries
 	erased    engine.Erasures       // in the file
 	share     *fair.Share[*product]
-	trimmedTo eventlog.ID   // for readers: the file may still hold expired entries up to here
-	oldest    eventlog.ID   // the first entry after trimmedTo, zero for none
-	tooMany   int64         // entries trimmed before they expired
-	filed     chan struct{} // closed once the actions of all entries are filed
+	trimmedTo eventlog.ID // for readers: the file may still hold expired entries up to here
+	oldest    eventlog.ID // the first entry after trimmedTo, zero for none
+	tooMany   int64       // entries trimmed before they expired
 }
 
-// newProduct returns a product without entries in memory. The caller closes filed if the file
-// has none either, and joins share.
+// newProduct returns a product without entries in memory. The caller joins share.
 func newProduct(id string, s state) *product {
 	return &product{id: strings.Clone(id), bucket: []byte(productPrefix + id), keys: map[feed.Key]struct{}{},
-		state: s, last: s.TrimmedTo, tail: engine.NewTail(s.TrimmedTo), trimmedTo: s.TrimmedTo,
-		filed: make(chan struct{})}
+		state: s, last: s.TrimmedTo, tail: engine.NewTail(s.TrimmedTo), trimmedTo: s.TrimmedTo}
 }
 
 // product returns the product with that ID. For an ID that it does not know it makes an empty
@@ -57,7 +54,6 @@ func (l *Log) product(id string) *product {
 	p, ok := l.products[id]
 	if !ok {
 		p = newProduct(id, state{Born: l.born, TrimmedTo: l.born})
-		close(p.filed)
 		p.share = l.shares.Join(p)
 		l.products[p.id] = p
 		if l.closed.Load() {
@@ -76,6 +72,7 @@ func (l *Log) publish(b *batch) {
 	defer p.mu.Unlock()
 	if b.dropped {
 		p.keys = map[feed.Key]struct{}{}
+		l.users.Drop(p.id)
 	}
 	for key, held := range b.keys {
 		if held {
@@ -84,7 +81,7 @@ func (l *Log) publish(b *batch) {
 			delete(p.keys, key)
 		}
 	}
-	l.file(b) // before readers wake, so that a lookup finds every action in the stream
+	l.users.File(p.id, b.filings...) // before readers wake, so that a lookup finds every action in the stream
 	p.state, p.last = b.state, b.last
 	p.tooMany += b.tooMany
 	p.tail.Add(b.added...)
@@ -207,8 +204,7 @@ func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 }
 
 // loadProduct reads a product, counts its entries and documents, and compares the totals with
-// its state, which shows whether a page got lost. Run files a product with entries; one without
-// entries is already filed.
+// its state, which shows whether a page got lost.
 func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ahead []document.Change, err error) {
 	if slices.ContainsFunc(productBuckets[:], func(name []byte) bool { return b.Bucket(name) == nil }) {
 		return nil, nil, errMalformed
@@ -219,7 +215,7 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ah
 	}
 	p = newProduct(id, s)
 	found := state{Born: s.Born, TrimmedTo: s.TrimmedTo, Version: s.Version, Dropped: s.Dropped}
-	if err := p.loadEntries(b.Bucket(bucketLog), &found, l.tailBytes/2, r); err != nil {
+	if err := l.loadEntries(p, b.Bucket(bucketLog), &found, r); err != nil {
 		return nil, nil, err
 	}
 	if ahead, err = loadDocuments(b, &found, r); err != nil {
@@ -228,15 +224,12 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ah
 	if found != s {
 		return nil, nil, errMalformed
 	}
-	if s.Entries == 0 {
-		close(p.filed)
-	}
 	return p, ahead, nil
 }
 
-// loadEntries reads the log and counts it into found. It keeps the last tailBytes of it,
-// measured in the file, in the tail. The IDs must increase.
-func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r *reading) error {
+// loadEntries reads the log, counts it into found and files its actions. It keeps the end of it, half
+// of TailBytes measured in the file, in the tail. The IDs must increase.
+func (l *Log) loadEntries(p *product, log *bolt.Bucket, found *state, r *reading) error {
 	return log.ForEach(func(k, v []byte) error {
 		e, err := parseEntry(k, v)
 		if err != nil || e.id.Compare(p.last) <= 0 {
@@ -249,8 +242,9 @@ func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r
 			p.keys[key] = struct{}{}
 		}
 		entry := e.entry()
+		l.fileAgain(p.id, entry)
 		p.erased.Add(entry)
-		if p.state.Bytes-found.Bytes > uint64(tailBytes) {
+		if p.state.Bytes-found.Bytes > uint64(l.tailBytes/2) {
 			p.tail = engine.NewTail(e.id)
 		} else {
 			p.tail.Add(entry)
@@ -261,4 +255,13 @@ func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r
 		r.add(len(k) + len(v))
 		return nil
 	})
+}
+
+// fileAgain files an entry of the file. Nothing is filed of an entry that cannot be decoded, as at its
+// append.
+func (l *Log) fileAgain(productID string, e eventlog.Entry) {
+	e.Batch, _ = e.Decode()
+	if filings, err := engine.Filings([]eventlog.Entry{e}); err == nil {
+		l.users.File(productID, filings...)
+	}
 }
