@@ -49,7 +49,7 @@
 //	service, err := liveactivity.New(&liveactivity.Options{Log: entries})
 //
 // When the service starts on an existing log, lookups wait and /readyz answers 503 until it has
-// caught up; see [Service.Progress].
+// caught up.
 //
 // State that outlives the log, such as the user of a session or the registered products, is stored in
 // small documents with a time to live. They are changed by compare-and-set, atomically with the

@@ -1,7 +1,6 @@
 package liveactivity
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/serve"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // After a start, a service must load the products registered at other servers, and its engine may
@@ -19,26 +17,6 @@ import (
 // isCaughtUp reports whether lookups can be answered.
 func (s *Service) isCaughtUp() bool {
 	return !slices.ContainsFunc(s.stages, func(stage <-chan struct{}) bool { return !isClosed(stage) })
-}
-
-// noteProgress records the engine's progress in reading the log back. The engine sets Done once.
-func (s *Service) noteProgress(p eventlog.Progress) {
-	s.progress.Store(&p)
-	if !p.Done {
-		return
-	}
-	if p.Read > 0 {
-		s.log.Info("the log was read back", "entries", p.Read, "seconds", time.Since(s.began).Seconds())
-	}
-	close(s.readBack)
-}
-
-// Progress returns the progress of reading the log back into memory, at the start of Run. With Done
-// set, lookups can be answered.
-func (s *Service) Progress() eventlog.Progress {
-	p := *cmp.Or(s.progress.Load(), &eventlog.Progress{})
-	p.Done = s.isCaughtUp()
-	return p
 }
 
 // catchUpPatience is the longest time that a lookup waits for the service to catch up. Most logs are

@@ -11,7 +11,6 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // A server goes on where the previous one stopped.
@@ -26,7 +25,6 @@ func TestDataDir_survivesARestart(t *testing.T) {
 
 	s = start(t, withDataDir(t, dir))
 	assert.Equal(t, 2.0, s.lookup("ada")["count"], "the first lookup waits until the server has caught up")
-	assert.Equal(t, eventlog.Progress{Done: true}, s.service.Progress())
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
 	resumed := s.stream("/stream/acme", bearer(acmeKey), "Last-Event-ID: "+first.ID)
 	assert.Equal(t, "https://app.example.com/b", resumed.nextBatch().Actions[0]["raw_url"])
@@ -59,7 +57,6 @@ func TestDataDir_isNotReadyBeforeItHasCaughtUp(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, release(opts)) })
 	assert.Equal(t, http.StatusServiceUnavailable, ask(s, http.MethodGet, "/readyz", "").Code)
-	assert.Equal(t, eventlog.Progress{}, s.Progress())
 	assert.Equal(t, http.StatusOK, ask(s, http.MethodPost, "/webhook/acme",
 		pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+acmeSecret).Code)
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

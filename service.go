@@ -69,8 +69,7 @@ type Service struct {
 	series    *metrics.Registry   // of all parts
 
 	ran      atomic.Bool
-	began    time.Time // of Run
-	progress atomic.Pointer[eventlog.Progress]
+	began    time.Time         // of Run
 	readBack chan struct{}     // closed when the log has read itself back
 	stages   []<-chan struct{} // all of which are closed when lookups can be answered
 	stop     sync.Once
@@ -244,7 +243,12 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stopFollowing()
 	followed := make(chan struct{})
 	group.Go(func() error {
-		if err := s.engine.Run(running, s.noteProgress); running.Err() == nil {
+		err := s.engine.Run(running, func(p eventlog.Progress) {
+			if p.Done {
+				close(s.readBack)
+			}
+		})
+		if running.Err() == nil {
 			return err
 		}
 		return nil

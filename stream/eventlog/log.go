@@ -65,8 +65,9 @@ type Log interface {
 	Documents() document.Store
 
 	// Activity returns the store of the actions that Append files. An engine that
-	// keeps them in memory files them again from its log after a restart, while Run
-	// is running. Until that is done, lookups for a product that had entries wait.
+	// keeps them in memory files them again from its log after a restart, when it is
+	// opened or while Run is running. Until that is done, lookups for a product that had
+	// entries wait.
 	Activity() recent.Store
 
 	// Now returns the time of the clock that IDs are taken from. All recorders of a
