@@ -2,7 +2,6 @@ package amplitude
 
 import (
 	"cmp"
-	"maps"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -49,28 +48,40 @@ const maxClasses = 32
 
 // event is an event. Its strings are bounded copies.
 type event struct {
-	typ       string
-	id        string // insert_id
-	deviceID  string
-	sessionID string // a number: two people can have the same one
-	userID    string
-	apiKey    string
-	time      string // in milliseconds
-	email     string
-	proof     intake.Proof
-	from, to  int64 // where the JSON of the properties begins and ends
-	properties
+	Type       string     `in:"event_type"`
+	ID         string     `in:"insert_id,scalar"`
+	DeviceID   string     `in:"device_id,scalar"`
+	SessionID  string     `in:"session_id,scalar"` // a number: two people can have the same one
+	UserID     string     `in:"user_id,scalar"`
+	APIKey     string     `in:"api_key,token"`
+	Time       string     `in:"time,scalar"` // in milliseconds
+	Properties properties `in:"event_properties"`
+	User       struct {
+		intake.Traits
+		Set intake.Traits `in:"$set"`
+	} `in:"user_properties"`
 }
 
 // properties are the properties of an event that matter here.
 type properties struct {
-	location string // of the page, which may already be the next one
-	pageURL  string // without a query
-	text     string // of the target
-	target   element.Element
-	formName string
-	formID   string
-	elements []element.Element // from the target outwards
+	intake.Span
+	intake.Proof
+	Location  string   `in:"[Amplitude] Page Location,url"` // may already be the next page's
+	PageURL   string   `in:"[Amplitude] Page URL,url"`      // without a query
+	Text      string   `in:"[Amplitude] Element Text"`      // of the target, like the next three
+	AriaLabel string   `in:"[Amplitude] Element Aria Label"`
+	ID        string   `in:"[Amplitude] Element ID"`
+	Tag       string   `in:"[Amplitude] Element Tag"`
+	Elements  elements `in:"[Amplitude] Element Hierarchy"`
+	FormName  string   `in:"[Amplitude] Form Name"`
+	FormID    string   `in:"[Amplitude] Form ID"`
+}
+
+var fields = intake.FieldsOf[event]()
+
+// proof returns the event's evidence of its user: a hash or a token.
+func (e *event) proof() intake.Proof {
+	return e.User.Set.Proof.Or(e.User.Proof).Or(e.Properties.Proof)
 }
 
 // decoder decodes one event at a time.
@@ -81,74 +92,40 @@ type decoder struct {
 
 // Next implements [intake.Decoder].
 func (d *decoder) Next() (token string) {
-	d.event = event{properties: properties{elements: d.event.elements[:0]}}
-	d.Event(&d.event.id, func() { fields.Read(d.Reader, &d.event) })
-	return d.event.apiKey
+	d.event = event{Properties: properties{Elements: d.event.Properties.Elements[:0]}}
+	d.Event(&d.event.ID, func() { fields.Read(d.Reader, &d.event) })
+	return d.event.APIKey
 }
 
-// fields are the places in an event that matter here.
-var fields = intake.Fields[event]{
-	"event_type": func(r *intake.Reader, e *event) { r.SetString(&e.typ, intake.MaxText) },
-	"insert_id":  func(r *intake.Reader, e *event) { r.SetText(&e.id) },
-	"device_id":  func(r *intake.Reader, e *event) { r.SetText(&e.deviceID) },
-	"session_id": func(r *intake.Reader, e *event) { r.SetText(&e.sessionID) },
-	"user_id":    func(r *intake.Reader, e *event) { r.SetText(&e.userID) },
-	"api_key":    func(r *intake.Reader, e *event) { r.SetString(&e.apiKey, intake.MaxToken) },
-	"time":       func(r *intake.Reader, e *event) { r.SetText(&e.time) },
-	"event_properties": func(r *intake.Reader, e *event) {
-		e.from = r.Offset()
-		ofProperties.Read(r, e)
-		e.to = r.Offset()
-	},
-	"user_properties": ofUser.Read,
-}
+// elements are at most maxElements elements from the target outwards.
+type elements []element.Element
 
-var ofSet = intake.Traits(func(e *event) *string { return &e.email }, proof)
-
-// ofUser are the places in the properties of a user, which may also be inside $set.
-var ofUser = func() intake.Fields[event] {
-	all := maps.Clone(ofSet)
-	all["$set"] = ofSet.Read
-	return all
-}()
-
-var ofProperties = intake.Fields[event]{
-	"[Amplitude] Page Location": func(r *intake.Reader, e *event) { r.SetString(&e.location, intake.MaxURL) },
-	"[Amplitude] Page URL":      func(r *intake.Reader, e *event) { r.SetString(&e.pageURL, intake.MaxURL) },
-	"[Amplitude] Element Text":  func(r *intake.Reader, e *event) { r.SetString(&e.text, intake.MaxText) },
-	"[Amplitude] Element Aria Label": func(r *intake.Reader, e *event) {
-		r.SetString(&e.target.AriaLabel, intake.MaxText)
-	},
-	"[Amplitude] Element ID":        func(r *intake.Reader, e *event) { r.SetString(&e.target.ID, intake.MaxText) },
-	"[Amplitude] Element Tag":       func(r *intake.Reader, e *event) { r.SetString(&e.target.Tag, intake.MaxText) },
-	"[Amplitude] Form Name":         func(r *intake.Reader, e *event) { r.SetString(&e.formName, intake.MaxText) },
-	"[Amplitude] Form ID":           func(r *intake.Reader, e *event) { r.SetString(&e.formID, intake.MaxText) },
-	"[Amplitude] Element Hierarchy": hierarchy,
-}.WithProof(proof)
-
-func proof(e *event) *intake.Proof { return &e.proof }
-
-// hierarchy reads the elements from the target outwards, at most maxElements of them.
-func hierarchy(r *intake.Reader, e *event) {
+// Read implements [intake.Value].
+func (es *elements) Read(r *intake.Reader) {
 	if r.Kind() == '[' {
-		e.elements = e.elements[:0]
+		*es = (*es)[:0]
 	}
 	r.Array(maxElements, func() {
-		var one element.Element
-		ofElement.Read(r, &one)
-		e.elements = append(e.elements, one)
+		var e element.Element
+		r.Object(func(key []byte) { readPart(r, &e, key) })
+		*es = append(*es, e)
 	})
 }
 
-var ofElement = intake.Fields[element.Element]{
-	"tag": func(r *intake.Reader, e *element.Element) { r.SetString(&e.Tag, intake.MaxText) },
-	"id":  func(r *intake.Reader, e *element.Element) { r.SetString(&e.ID, intake.MaxText) },
-	"classes": func(r *intake.Reader, e *element.Element) {
+// readPart reads a field of an element.
+func readPart(r *intake.Reader, e *element.Element, key []byte) {
+	switch string(key) {
+	case "tag":
+		r.SetString(&e.Tag, intake.MaxText)
+	case "id":
+		r.SetString(&e.ID, intake.MaxText)
+	case "classes":
 		r.Array(maxClasses, func() { e.Class += " " + r.Text(intake.MaxText) })
-	},
-	"attrs": func(r *intake.Reader, e *element.Element) {
+	case "attrs":
 		r.Object(func(key []byte) { attribute(r, e, key) })
-	},
+	default:
+		r.Skip()
+	}
 }
 
 // attribute reads an attribute of an element. Only a flag may be something other than a string.
@@ -171,37 +148,37 @@ func attribute(r *intake.Reader, e *element.Element, key []byte) {
 // corrected it.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
-	if e.typ == "" {
+	if e.Type == "" {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
-	m.Key, m.Proof, m.SeeksSession = e.id, e.proof, true
+	m.Key, m.Proof, m.SeeksSession = e.ID, e.proof(), true
 	m.Event = e.who()
-	switch e.typ {
+	switch e.Type {
 	case eventPage, eventClick, eventChange, eventSubmit:
 		action := e.action()
-		if m.Action = &action; action.RawURL == "" && e.typ == eventPage {
+		if m.Action = &action; action.RawURL == "" && e.Type == eventPage {
 			m.Reason = intake.ReasonMalformed
 		}
-		m.Markable = e.typ == eventClick && from.Events.Marks()
+		m.Markable = e.Type == eventClick && from.Events.Marks()
 	case eventIdentify:
 		m.NameVisitor()
 	case eventRageClick, eventDeadClick:
 		action := e.action()
-		action.Marks = []string{from.Events.Mark(listedAs[e.typ])}
+		action.Marks = []string{from.Events.Mark(listedAs[e.Type])}
 		if m.Action = &action; action.Marks[0] == "" {
 			m.Reason = intake.ReasonOther
 		}
 	default:
-		rule := from.Events.Find(e.typ)
-		if rule == nil || isAmplitudes(e.typ) || e.typ == intake.EventException {
+		rule := from.Events.Find(e.Type)
+		if rule == nil || isAmplitudes(e.Type) || e.Type == intake.EventException {
 			m.Reason = intake.ReasonOther
 			break
 		}
-		m.Action = rule.Action(e.typ, d.Reader, e.from, e.to, cmp.Or(e.pageURL, e.location))
+		m.Action = rule.Action(e.Type, d.Reader, e.Properties.Span, cmp.Or(e.Properties.PageURL, e.Properties.Location))
 	}
 	m.ServerTime = from.Webhook
-	m.Finish(from, e.time, from.SentAt)
+	m.Finish(from, e.Time, from.SentAt)
 }
 
 // isAmplitudes reports whether an event is one that the SDKs send by themselves.
@@ -213,8 +190,8 @@ func isAmplitudes(typ string) bool {
 // who returns an event with the session and the user. An anonymous visitor is a user as well.
 // The session is the device with its session number: numbers alone are not unique.
 func (e *event) who() activity.Event {
-	out := intake.Who(e.id, e.userID, e.deviceID, e.email)
-	if number := intake.Trimmed(e.sessionID); out.Visitor != "" && number != "" && !strings.HasPrefix(number, "-") {
+	out := intake.Who(e.ID, e.UserID, e.DeviceID, e.User.Set.Email, e.User.Email)
+	if number := intake.Trimmed(e.SessionID); out.Visitor != "" && number != "" && !strings.HasPrefix(number, "-") {
 		out.SessionID += ":" + number // -1 is outside of any session
 	}
 	return out
@@ -227,29 +204,30 @@ var captioned = map[string]bool{"a": true, "button": true, "label": true, "summa
 // action describes an event of autocapture. Only a page view may use the page's location: a
 // click may already have changed it. It modifies the elements.
 func (e *event) action() activity.Action {
-	switch e.typ {
+	p := &e.Properties
+	switch e.Type {
 	case eventPage:
-		return intake.NewAction(activity.TypePageview, activity.Target{}, cmp.Or(e.location, e.pageURL))
+		return intake.NewAction(activity.TypePageview, activity.Target{}, cmp.Or(p.Location, p.PageURL))
 	case eventSubmit:
-		form := []element.Element{{Tag: "form", Name: e.formName, ID: e.formID}}
-		return intake.NewAction(activity.TypeSubmit, element.Target(activity.TypeSubmit, form, ""), e.pageURL)
+		form := []element.Element{{Tag: "form", Name: p.FormName, ID: p.FormID}}
+		return intake.NewAction(activity.TypeSubmit, element.Target(activity.TypeSubmit, form, ""), p.PageURL)
 	}
-	if len(e.elements) == 0 {
-		e.elements = append(e.elements, element.Element{})
+	if len(p.Elements) == 0 {
+		p.Elements = make(elements, 1)
 	}
-	for i := range e.elements {
-		e.elements[i].Fold()
+	for i := range p.Elements {
+		p.Elements[i].Fold()
 	}
-	target := &e.elements[0]
-	target.Tag = cmp.Or(target.Tag, strings.ToLower(e.target.Tag))
-	target.ID = cmp.Or(target.ID, e.target.ID)
-	target.AriaLabel = cmp.Or(target.AriaLabel, e.target.AriaLabel)
+	target := &p.Elements[0]
+	target.Tag = cmp.Or(target.Tag, strings.ToLower(p.Tag))
+	target.ID = cmp.Or(target.ID, p.ID)
+	target.AriaLabel = cmp.Or(target.AriaLabel, p.AriaLabel)
 	if target.ContentEditable == "" && !captioned[target.Tag] {
 		target.ContentEditable = "true" // its text may have been typed
 	}
 	typ := activity.TypeClick
-	if e.typ == eventChange {
+	if e.Type == eventChange {
 		typ = activity.TypeChange
 	}
-	return intake.NewAction(typ, element.Target(typ, e.elements, e.text), e.pageURL)
+	return intake.NewAction(typ, element.Target(typ, p.Elements, p.Text), p.PageURL)
 }

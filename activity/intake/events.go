@@ -159,10 +159,10 @@ func (e *Events) rule(name string) *Rule {
 	return nil
 }
 
-// Action returns the action for an event with this name on a page or screen. The properties are read
-// from the JSON between two offsets of r.
-func (rule *Rule) Action(name string, r *Reader, from, to int64, page string) *activity.Action {
-	a := OnScreen(activity.NewEvent(name, rule.Sentence, rule.Read(r.Again(from, to)), page))
+// Action returns the action for an event with this name on a page or screen. r has read the properties
+// at of.
+func (rule *Rule) Action(name string, r *Reader, of Span, page string) *activity.Action {
+	a := OnScreen(activity.NewEvent(name, rule.Sentence, rule.Read(r.Again(of)), page))
 	return &a
 }
 

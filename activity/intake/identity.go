@@ -18,13 +18,22 @@ import (
 // Proof is an event's evidence of an identity. It must not be stored, logged or shown, since its
 // bearer can impersonate the user.
 type Proof struct {
-	UserHash  string // hexadecimal HMAC-SHA256 of the user ID
-	EmailHash string // likewise of the email address in lower case
-	Token     string // JWT, HS256: sub is the user ID; exp is required; nbf and email are optional
+	// UserHash is the hexadecimal HMAC-SHA256 of the user ID, EmailHash that of the email address in
+	// lower case.
+	UserHash  string `in:"$user_hash|user_hash,proof"`
+	EmailHash string `in:"$email_hash|email_hash,proof"`
+	// Token is a JWT, HS256: sub is the user ID; exp is required; nbf and email are optional.
+	Token string `in:"$identity_token,proof"`
 }
 
-// MaxProof is the largest number of bytes that are read of each field of a proof.
-const MaxProof = 4 << 10
+// maxProof is the largest number of bytes that are read of each field of a proof.
+const maxProof = 4 << 10
+
+// Traits are the properties of a person that matter here.
+type Traits struct {
+	Email string `in:"email"`
+	Proof
+}
 
 // Or returns the proof with its empty fields filled in from another.
 func (p Proof) Or(other Proof) Proof {

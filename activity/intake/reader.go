@@ -25,13 +25,13 @@ type Reader struct {
 	again *Reader // the result of Again, for reuse; nil before
 }
 
-// Again returns a reader of the JSON between two offsets that were read already. It is valid until
-// the next call. It does not move r.
-func (r *Reader) Again(from, to int64) *Reader {
+// Again returns a reader of an object that was read already. It is valid until the next call. It does
+// not move r.
+func (r *Reader) Again(of Span) *Reader {
 	if r.again == nil {
 		r.again = &Reader{}
 	}
-	r.again.Reset(r.json[from:to])
+	r.again.Reset(r.json[of.From:of.To])
 	return r.again
 }
 

@@ -9,9 +9,9 @@ import (
 
 // page returns the address of an event's page or screen, "" if it has none.
 func (e *event) page() string {
-	page := cmp.Or(e.properties.currentURL, e.currentURL)
-	if page == "" && e.properties.screenName != "" {
-		page = intake.ScreenURL(e.properties.screenName)
+	page := cmp.Or(e.Properties.CurrentURL, e.CurrentURL)
+	if page == "" && e.Properties.ScreenName != "" {
+		page = intake.ScreenURL(e.Properties.ScreenName)
 	}
 	return page
 }
@@ -19,28 +19,32 @@ func (e *event) page() string {
 // custom sets the meaning of an event that the product lists. It reads the event's properties
 // again, because only the rule determines which of them matter.
 func (d *decoder) custom(out *activity.Event, e *event, rule *intake.Rule) {
-	if e.name != intake.EventException {
-		out.Action = rule.Action(e.name, d.Reader, e.from, e.to, e.page())
+	if e.Name != intake.EventException {
+		out.Action = rule.Action(e.Name, d.Reader, e.Properties.Span, e.page())
 		return
 	}
 	var t thrown
-	ofThrown.Read(d.Again(e.from, e.to), &t)
+	ofThrown.Read(d.Again(e.Properties.Span), &t)
 	did := intake.OnScreen(
-		activity.NewError(cmp.Or(t.typ, t.earlierType), cmp.Or(t.message, t.earlierMessage), e.page()))
+		activity.NewError(cmp.Or(t.List.Type, t.Type), cmp.Or(t.List.Message, t.Message), e.page()))
 	out.Action = &did
 }
 
-// thrown is an error that was thrown: the first one of the list, which continues with the errors
-// that caused it, or the error as earlier SDKs report it. Any field may be empty.
-type thrown struct{ typ, message, earlierType, earlierMessage string }
-
-var ofThrown = intake.Fields[thrown]{
-	"$exception_list":    func(r *intake.Reader, t *thrown) { r.Array(1, func() { ofListed.Read(r, t) }) },
-	"$exception_type":    func(r *intake.Reader, t *thrown) { r.SetString(&t.earlierType, intake.MaxText) },
-	"$exception_message": func(r *intake.Reader, t *thrown) { r.SetString(&t.earlierMessage, intake.MaxText) },
+// thrown is an error that was thrown. Any field may be empty.
+type thrown struct {
+	// List has the first error of the list, which continues with the errors that caused it.
+	List listed `in:"$exception_list"`
+	// Earlier SDKs report the error in these two.
+	Type    string `in:"$exception_type"`
+	Message string `in:"$exception_message"`
 }
 
-var ofListed = intake.Fields[thrown]{
-	"type":  func(r *intake.Reader, t *thrown) { r.SetString(&t.typ, intake.MaxText) },
-	"value": func(r *intake.Reader, t *thrown) { r.SetString(&t.message, intake.MaxText) },
+type listed struct {
+	Type    string `in:"type"`
+	Message string `in:"value"`
 }
+
+var ofThrown, ofListed = intake.FieldsOf[thrown](), intake.FieldsOf[listed]()
+
+// Read implements [intake.Value].
+func (l *listed) Read(r *intake.Reader) { r.Array(1, func() { ofListed.Read(r, l) }) }

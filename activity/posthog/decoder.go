@@ -34,7 +34,7 @@ func (d *decoder) Next() (token string) {
 		e = &d.inner
 		e.wrappedIn(&d.event)
 	}
-	if e.uuid = intake.Trimmed(e.uuid); e.uuid == "" {
+	if e.UUID = intake.Trimmed(e.UUID); e.UUID == "" {
 		e.digest = d.Digest(start)
 	}
 	d.read = e
@@ -43,10 +43,10 @@ func (d *decoder) Next() (token string) {
 
 // wrappedIn completes an event from the object around it, whose person takes precedence.
 func (e *event) wrappedIn(outer *event) {
-	person, inner := &outer.person.properties, e.person.properties
-	e.person.properties = traits{cmp.Or(person.email, inner.email), person.proof.Or(inner.proof)}
-	e.sentAt = cmp.Or(e.sentAt, outer.sentAt)
-	e.apiKey = cmp.Or(e.projectToken(), outer.projectToken())
+	person, inner := &outer.Person.Properties, e.Person.Properties
+	e.Person.Properties = intake.Traits{Email: cmp.Or(person.Email, inner.Email), Proof: person.Proof.Or(inner.Proof)}
+	e.SentAt = cmp.Or(e.SentAt, outer.SentAt)
+	e.APIKey = cmp.Or(e.projectToken(), outer.projectToken())
 }
 
 // Meaning implements [intake.Decoder]. A reason of translate takes precedence over a time
@@ -56,7 +56,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	if d.read == nil {
 		return
 	}
-	m.Key, m.Proof = d.read.uuid, d.read.proof()
+	m.Key, m.Proof = d.read.UUID, d.read.proof()
 	if m.Reason == "" && !d.read.setTimes(&m.Event, from) {
 		m.Reason = intake.ReasonMalformed
 	}

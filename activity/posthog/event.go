@@ -15,75 +15,81 @@ import (
 // maxChain is how many bytes of an elements chain are read.
 const maxChain = 128 << 10
 
-// traits are the properties of a person that matter here.
-type traits struct {
-	email string
-	proof intake.Proof
-}
+// chain is the start of an elements chain.
+type chain string
+
+// Read implements [intake.Value].
+func (c *chain) Read(r *intake.Reader) { r.SetString((*string)(c), maxChain) }
 
 // properties are the properties of an event that matter here. The slice of elements is
 // reused for the next event.
 type properties struct {
-	distinctID    string
-	userID        string // from identify on
-	isIdentified  bool
-	anonID        string // $anon_distinct_id
-	token         string
-	sessionID     string
-	currentURL    string
-	screenName    string
-	eventType     string
-	elText        string
-	deadClickAt   string // the time of the click, in milliseconds by the sender's clock
-	elementsChain string
-	elements      []element.Element
-	set           traits
-	proof         intake.Proof
+	intake.Span
+	intake.Proof
+	DistinctID    string        `in:"distinct_id,scalar"`
+	UserID        string        `in:"$user_id,scalar"` // from identify on
+	IsIdentified  bool          `in:"$is_identified"`
+	AnonID        string        `in:"$anon_distinct_id,scalar"`
+	ProjectToken  string        `in:"token,token"`
+	SessionID     string        `in:"$session_id,scalar"`
+	CurrentURL    string        `in:"$current_url,url"`
+	ScreenName    string        `in:"$screen_name"`
+	EventType     string        `in:"$event_type"`
+	ElText        string        `in:"$el_text"`
+	DeadClickAt   string        `in:"$dead_click_event_timestamp,scalar"` // in milliseconds by the sender's clock
+	ElementsChain chain         `in:"$elements_chain"`
+	Elements      elements      `in:"$elements"`
+	Set           intake.Traits `in:"$set"`
 }
 
 // event is an event in any of the forms it comes in: as SDKs send it, as
 // PostHog hands it to webhooks, and the flat fields of a custom destination.
 // Its strings are bounded copies.
 type event struct {
-	name string
+	digest string // half a SHA-256 of the JSON as a UUID, only without a UUID
 
-	uuid          string
-	digest        string // half a SHA-256 of the JSON as a UUID, only without one
-	distinctID    string
-	properties    properties
-	timestamp     string
-	offset        string // a number: milliseconds before sending
-	sentAt        string
-	clockIsRight  bool // the sender vouches for the timestamp
-	set           traits
-	elementsChain string
-	from, to      int64 // where the JSON of the properties begins and ends
-	apiKey        string
-	token         string
-	person        struct{ properties traits }
+	Name       string     `in:"event"`
+	UUID       string     `in:"uuid,scalar"`
+	DistinctID string     `in:"distinct_id,scalar"`
+	Properties properties `in:"properties"`
+	Timestamp  string     `in:"timestamp,scalar"`
+	Offset     offset     `in:"offset"`
+	SentAt     string     `in:"sent_at,scalar"`
+	Options    struct {
+		ClockIsRight bool `in:"disable_skew_correction"` // the sender vouches for the timestamp
+	} `in:"options"`
+	Set           intake.Traits `in:"$set"`
+	ElementsChain chain         `in:"elements_chain"`
+	APIKey        string        `in:"api_key,token"`
+	Token         string        `in:"token,token"`
+	Person        struct {
+		Properties intake.Traits `in:"properties"`
+	} `in:"person"`
 
-	email            string
-	elementID        string
-	eventType        string
-	sessionID        string
-	currentURL       string
-	inputFieldName   string
-	linkDestination  string
-	buttonOrLinkText string
+	Email            string `in:"email"`
+	ElementID        string `in:"element_id"`
+	EventType        string `in:"event_type"`
+	SessionID        string `in:"session_id,scalar"`
+	CurrentURL       string `in:"current_url,url"`
+	InputFieldName   string `in:"input_field_name"`
+	LinkDestination  string `in:"link_destination"`
+	ButtonOrLinkText string `in:"button_or_link_text"`
 }
 
-// token returns the capture token that the event itself carries.
-func (e *event) projectToken() string { return cmp.Or(e.apiKey, e.token, e.properties.token) }
+var fields = intake.FieldsOf[event]()
+
+// projectToken returns the capture token that the event itself carries.
+func (e *event) projectToken() string { return cmp.Or(e.APIKey, e.Token, e.Properties.ProjectToken) }
 
 // proof returns the event's evidence of its user: a hash or a token.
 func (e *event) proof() intake.Proof {
-	return e.properties.proof.Or(e.properties.set.proof).Or(e.set.proof).Or(e.person.properties.proof)
+	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
 }
 
 // readEvent reads an event, which is an object. A nil inner means that this is the inner event:
 // events do not nest any deeper.
 func (d *decoder) readEvent(e, inner *event) {
-	*e = event{properties: properties{elements: e.properties.elements[:0]}}
+	*e = event{Properties: properties{Elements: e.Properties.Elements[:0]}}
 	d.Object(func(key []byte) {
 		if inner != nil && string(key) == "event" && d.Kind() == '{' {
 			d.wrapped = true
@@ -94,81 +100,35 @@ func (d *decoder) readEvent(e, inner *event) {
 	})
 }
 
-// fields are the places in an event, and in a custom destination's payload, that matter
-// here. A value of a wrong type changes nothing.
-var fields = intake.Fields[event]{
-	"event":       func(r *intake.Reader, e *event) { r.SetString(&e.name, intake.MaxText) },
-	"uuid":        func(r *intake.Reader, e *event) { r.SetText(&e.uuid) },
-	"distinct_id": func(r *intake.Reader, e *event) { r.SetText(&e.distinctID) },
-	"properties": func(r *intake.Reader, e *event) {
-		e.from = r.Offset()
-		ofProperties.Read(r, &e.properties)
-		e.to = r.Offset()
-	},
-	"timestamp": func(r *intake.Reader, e *event) { r.SetText(&e.timestamp) },
-	"offset": func(r *intake.Reader, e *event) {
-		if r.Kind() == '"' {
-			r.Skip()
-			return
-		}
-		r.SetText(&e.offset)
-	},
-	"sent_at": func(r *intake.Reader, e *event) { r.SetText(&e.sentAt) },
-	"options": intake.Fields[event]{
-		"disable_skew_correction": func(r *intake.Reader, e *event) { e.clockIsRight = r.Bool() },
-	}.Read,
-	"$set": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.set) },
-	"person": intake.Fields[event]{
-		"properties": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.person.properties) },
-	}.Read,
-	"elements_chain": func(r *intake.Reader, e *event) { r.SetString(&e.elementsChain, maxChain) },
-	"api_key":        func(r *intake.Reader, e *event) { r.SetString(&e.apiKey, intake.MaxToken) },
-	"token":          func(r *intake.Reader, e *event) { r.SetString(&e.token, intake.MaxToken) },
+// offset is a number of milliseconds before sending.
+type offset string
 
-	"email":               func(r *intake.Reader, e *event) { r.SetString(&e.email, intake.MaxText) },
-	"element_id":          func(r *intake.Reader, e *event) { r.SetString(&e.elementID, intake.MaxText) },
-	"event_type":          func(r *intake.Reader, e *event) { r.SetString(&e.eventType, intake.MaxText) },
-	"session_id":          func(r *intake.Reader, e *event) { r.SetText(&e.sessionID) },
-	"current_url":         func(r *intake.Reader, e *event) { r.SetString(&e.currentURL, intake.MaxURL) },
-	"input_field_name":    func(r *intake.Reader, e *event) { r.SetString(&e.inputFieldName, intake.MaxText) },
-	"link_destination":    func(r *intake.Reader, e *event) { r.SetString(&e.linkDestination, intake.MaxText) },
-	"button_or_link_text": func(r *intake.Reader, e *event) { r.SetString(&e.buttonOrLinkText, intake.MaxText) },
+// Read implements [intake.Value].
+func (o *offset) Read(r *intake.Reader) {
+	if r.Kind() == '"' {
+		r.Skip()
+		return
+	}
+	r.SetText((*string)(o))
 }
 
-var ofProperties = intake.Fields[properties]{
-	"distinct_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.distinctID) },
-	"$user_id":                    func(r *intake.Reader, p *properties) { r.SetText(&p.userID) },
-	"$anon_distinct_id":           func(r *intake.Reader, p *properties) { r.SetText(&p.anonID) },
-	"$is_identified":              func(r *intake.Reader, p *properties) { p.isIdentified = r.Bool() },
-	"token":                       func(r *intake.Reader, p *properties) { r.SetString(&p.token, intake.MaxToken) },
-	"$session_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.sessionID) },
-	"$current_url":                func(r *intake.Reader, p *properties) { r.SetString(&p.currentURL, intake.MaxURL) },
-	"$screen_name":                func(r *intake.Reader, p *properties) { r.SetString(&p.screenName, intake.MaxText) },
-	"$event_type":                 func(r *intake.Reader, p *properties) { r.SetString(&p.eventType, intake.MaxText) },
-	"$el_text":                    func(r *intake.Reader, p *properties) { r.SetString(&p.elText, intake.MaxText) },
-	"$dead_click_event_timestamp": func(r *intake.Reader, p *properties) { r.SetText(&p.deadClickAt) },
-	"$elements_chain":             func(r *intake.Reader, p *properties) { r.SetString(&p.elementsChain, maxChain) },
-	"$elements":                   elements,
-	"$set":                        func(r *intake.Reader, p *properties) { ofPerson.Read(r, &p.set) },
-}.WithProof(func(p *properties) *intake.Proof { return &p.proof })
+// elements are the elements of an event from the target outwards, at most maxElements of them.
+type elements []element.Element
 
-var ofPerson = intake.Traits(func(t *traits) *string { return &t.email },
-	func(t *traits) *intake.Proof { return &t.proof })
-
-// elements reads the elements from the target outwards, at most maxElements of them.
-func elements(r *intake.Reader, p *properties) {
+// Read implements [intake.Value].
+func (es *elements) Read(r *intake.Reader) {
 	if r.Kind() == '[' {
-		p.elements = p.elements[:0]
+		*es = (*es)[:0]
 	}
 	r.Array(maxElements+1, func() {
-		if len(p.elements) == maxElements {
-			p.elements = append(p.elements, element.Unread)
+		if len(*es) == maxElements {
+			*es = append(*es, element.Unread)
 			r.Skip()
 			return
 		}
 		var e element.Element
 		r.Object(func(key []byte) { attribute(r, &e, key) })
-		p.elements = append(p.elements, e)
+		*es = append(*es, e)
 	})
 }
 

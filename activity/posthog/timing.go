@@ -15,31 +15,31 @@ import (
 // timestamp nor an offset happened when it arrived. A dead click happened when the visitor
 // clicked, not when the SDK had waited long enough.
 func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
-	sent, known := intake.ParseTime(cmp.Or(e.sentAt, from.SentAt))
+	sent, known := intake.ParseTime(cmp.Or(e.SentAt, from.SentAt))
 	switch {
-	case e.timestamp != "":
-		out.Sent, out.ServerTime = sent, e.clockIsRight
-		if e.name == intake.EventDeadClick && !from.Webhook {
-			if out.Time, ok = intake.ParseTime(e.properties.deadClickAt); ok {
+	case e.Timestamp != "":
+		out.Sent, out.ServerTime = sent, e.Options.ClockIsRight
+		if e.Name == intake.EventDeadClick && !from.Webhook {
+			if out.Time, ok = intake.ParseTime(e.Properties.DeadClickAt); ok {
 				return true
 			}
 		}
-		out.Time, ok = intake.ParseTime(e.timestamp)
+		out.Time, ok = intake.ParseTime(e.Timestamp)
 		return ok
-	case e.offset != "" && known:
-		out.Sent, out.Time = sent, before(sent, e.offset)
-	case e.offset != "":
-		out.ServerTime, out.Time = true, before(from.Arrived, e.offset)
+	case e.Offset != "" && known:
+		out.Sent, out.Time = sent, e.Offset.before(sent)
+	case e.Offset != "":
+		out.ServerTime, out.Time = true, e.Offset.before(from.Arrived)
 	default:
 		out.ServerTime, out.Time = true, from.Arrived
 	}
 	return true
 }
 
-// before returns the time that many milliseconds before t, or the zero time if that is longer
-// ago than a Duration can hold. A negative number and any other text count as zero.
-func before(t time.Time, number string) time.Time {
-	milliseconds, _ := strconv.ParseFloat(number, 64)
+// before returns the time by this offset before t, or the zero time if that is longer ago than a
+// Duration can hold. A negative number and any other text count as zero.
+func (o offset) before(t time.Time) time.Time {
+	milliseconds, _ := strconv.ParseFloat(string(o), 64)
 	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {
 		return time.Time{}
 	}

@@ -26,24 +26,24 @@ const typeTouch = "touch"
 // reason the event may be incomplete. It modifies e's elements. The result retains no other memory
 // of e.
 func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, string) {
-	if e == nil || e.name == "" {
+	if e == nil || e.Name == "" {
 		return activity.Event{}, intake.ReasonMalformed
 	}
-	p := &e.properties
-	distinctID := cmp.Or(e.distinctID, p.distinctID)
+	p := &e.Properties
+	distinctID := cmp.Or(e.DistinctID, p.DistinctID)
 	out := activity.Event{
-		ID:        cmp.Or(e.uuid, e.digest),
-		SessionID: intake.UnsharedID(intake.Trimmed(cmp.Or(p.sessionID, e.sessionID))),
+		ID:        cmp.Or(e.UUID, e.digest),
+		SessionID: intake.UnsharedID(intake.Trimmed(cmp.Or(p.SessionID, e.SessionID))),
 		UserID:    intake.UnsharedID(distinctID, cookieless),
 		Email:     email(e),
 	}
-	out.Identified = out.UserID != "" && (e.name == eventIdentify || p.isIdentified || p.userID == out.UserID)
-	if e.name == eventIdentify || e.name == eventAlias {
-		if out.Anonymous = intake.UnsharedID(p.anonID, cookieless); intake.IsLongID(out.Anonymous) {
+	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || p.UserID == out.UserID)
+	if e.Name == eventIdentify || e.Name == eventAlias {
+		if out.Anonymous = intake.UnsharedID(p.AnonID, cookieless); intake.IsLongID(out.Anonymous) {
 			out.Anonymous = ""
 		}
 	}
-	switch e.name {
+	switch e.Name {
 	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
 		if !ok {
@@ -52,14 +52,14 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 		out.Action, out.Markable = &action, action.Type == activity.TypeClick && listed.Marks()
 	case eventIdentify, eventSet, eventAlias:
 	default:
-		if mark := listed.Mark(e.name); mark != "" {
+		if mark := listed.Mark(e.Name); mark != "" {
 			action, ok := action(e)
 			if !ok || action.Type != activity.TypeClick {
 				return activity.Event{}, intake.ReasonMalformed
 			}
 			action.Marks = []string{mark}
 			out.Action = &action
-		} else if rule := listed.Find(e.name); rule != nil {
+		} else if rule := listed.Find(e.Name); rule != nil {
 			d.custom(&out, e, rule)
 		} else if out.Email == "" {
 			return activity.Event{}, intake.ReasonOther
@@ -75,16 +75,16 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 // action describes a page view or an autocapture event. It reports false for an event without
 // the address or the name of its page or screen, and for an unknown type of interaction.
 func action(e *event) (activity.Action, bool) {
-	p := &e.properties
-	if e.name == eventScreen {
-		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.screenName)), p.screenName != ""
+	p := &e.Properties
+	if e.Name == eventScreen {
+		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName)), p.ScreenName != ""
 	}
 	page := e.page()
-	if e.name == eventPageview {
+	if e.Name == eventPageview {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, page)
 		return a, a.RawURL != ""
 	}
-	typ := strings.ToLower(cmp.Or(p.eventType, e.eventType, activity.TypeClick))
+	typ := strings.ToLower(cmp.Or(p.EventType, e.EventType, activity.TypeClick))
 	if typ == typeTouch {
 		typ = activity.TypeClick
 	}
@@ -93,9 +93,9 @@ func action(e *event) (activity.Action, bool) {
 	default:
 		return activity.Action{}, false
 	}
-	elements := p.elements
-	if chained := parseChain(p.elements[:0], cmp.Or(p.elementsChain, e.elementsChain)); len(chained) > 0 {
-		p.elements, elements = chained, chained
+	elements := p.Elements
+	if chained := parseChain(p.Elements[:0], string(cmp.Or(p.ElementsChain, e.ElementsChain))); len(chained) > 0 {
+		p.Elements, elements = chained, chained
 	}
 	for i := range elements {
 		elements[i].Fold()
@@ -103,27 +103,27 @@ func action(e *event) (activity.Action, bool) {
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
 	} else {
-		elements[0].ID = cmp.Or(elements[0].ID, e.elementID)
-		elements[0].Name = cmp.Or(elements[0].Name, e.inputFieldName)
+		elements[0].ID = cmp.Or(elements[0].ID, e.ElementID)
+		elements[0].Name = cmp.Or(elements[0].Name, e.InputFieldName)
 	}
-	text := cmp.Or(p.elText, e.buttonOrLinkText)
+	text := cmp.Or(p.ElText, e.ButtonOrLinkText)
 	return intake.NewAction(typ, element.Target(typ, elements, text), page), true
 }
 
 // flatElements returns the element that the fields of a custom destination describe, or none.
 // The destination's template has no tag, so the kind follows from the fields that are set.
 func flatElements(typ string, e *event) []element.Element {
-	el := element.Element{ID: e.elementID, Name: e.inputFieldName}
+	el := element.Element{ID: e.ElementID, Name: e.InputFieldName}
 	switch {
 	case typ == activity.TypeSubmit:
 		el.Tag = "form"
-	case e.linkDestination != "":
+	case e.LinkDestination != "":
 		el.Tag = "a"
-	case e.inputFieldName != "":
+	case e.InputFieldName != "":
 		el.Tag = "input"
-	case e.buttonOrLinkText != "":
+	case e.ButtonOrLinkText != "":
 		el.Tag = "button"
-	case e.elementID == "":
+	case e.ElementID == "":
 		return nil
 	}
 	return []element.Element{el}
@@ -135,5 +135,5 @@ const cookieless = "$posthog_cookieless"
 
 // email returns the email address of an event, or "".
 func email(e *event) string {
-	return intake.FirstEmail(e.set.email, e.properties.set.email, e.person.properties.email, e.email)
+	return intake.FirstEmail(e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email)
 }

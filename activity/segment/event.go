@@ -41,34 +41,45 @@ var types = map[string]bool{typePage: true, typeScreen: true, typeIdentify: true
 
 // event is an event of any type. Its strings are bounded copies.
 type event struct {
-	typ               string
-	name              string // of a page or screen
-	track             string // the name of a track event
-	from, to          int64  // where the JSON of the properties begins and ends
-	id                string // messageId
-	anonymousID       string
-	userID            string
-	previousID        string
-	writeKey          string
-	timestamp         string
-	originalTimestamp string
-	sentAt            string
-	properties        properties
-	context           struct {
-		pageURL   string
-		sessionID string // a number: two people can have the same one
-		ownID     string // session_id
-		email     string // of the traits, like the next one
-	}
-	email string
-	proof intake.Proof
+	Type              string        `in:"type"`
+	Name              string        `in:"name"`  // of a page or screen
+	Track             string        `in:"event"` // the name of a track event
+	ID                string        `in:"messageId,scalar"`
+	AnonymousID       string        `in:"anonymousId,scalar"`
+	UserID            string        `in:"userId,scalar"`
+	PreviousID        string        `in:"previousId,scalar"`
+	WriteKey          string        `in:"writeKey,token"`
+	Timestamp         string        `in:"timestamp,scalar"`
+	OriginalTimestamp string        `in:"originalTimestamp,scalar"`
+	SentAt            string        `in:"sentAt,scalar"`
+	Properties        properties    `in:"properties"`
+	Traits            intake.Traits `in:"traits"`
+	Context           struct {
+		intake.Proof
+		Page struct {
+			URL string `in:"url,url"`
+		} `in:"page"`
+		SessionID string        `in:"sessionId,scalar"` // a number: two people can have the same one
+		OwnID     string        `in:"session_id,scalar"`
+		Traits    intake.Traits `in:"traits"`
+	} `in:"context"`
 }
 
 // properties are the properties that matter here.
 type properties struct {
-	url, tabURL string // a page's canonical address and the one that the browser shows
-	name        string
-	sessionID   string // the site's own
+	intake.Span
+	intake.Proof
+	URL       string `in:"url,url"`     // a page's canonical address
+	TabURL    string `in:"tab_url,url"` // the address that the browser shows
+	Name      string `in:"name"`
+	SessionID string `in:"session_id,scalar"` // the site's own
+}
+
+var fields = intake.FieldsOf[event]()
+
+// proof returns the event's evidence of its user: a hash or a token.
+func (e *event) proof() intake.Proof {
+	return e.Traits.Proof.Or(e.Context.Traits.Proof).Or(e.Context.Proof).Or(e.Properties.Proof)
 }
 
 // decoder decodes one event at a time.
@@ -80,8 +91,8 @@ type decoder struct {
 // Next implements [intake.Decoder].
 func (d *decoder) Next() (token string) {
 	d.event = event{}
-	d.Event(&d.event.id, func() { fields.Read(d.Reader, &d.event) })
-	return keyID(d.event.writeKey)
+	d.Event(&d.event.ID, func() { fields.Read(d.Reader, &d.event) })
+	return keyID(d.event.WriteKey)
 }
 
 // keyID returns a write key without the secret that Jitsu appends to it.
@@ -90,58 +101,18 @@ func keyID(writeKey string) string {
 	return id
 }
 
-// fields are the places in an event that matter here.
-var fields = intake.Fields[event]{
-	"type":              func(r *intake.Reader, e *event) { r.SetString(&e.typ, intake.MaxText) },
-	"name":              func(r *intake.Reader, e *event) { r.SetString(&e.name, intake.MaxText) },
-	"event":             func(r *intake.Reader, e *event) { r.SetString(&e.track, intake.MaxText) },
-	"messageId":         func(r *intake.Reader, e *event) { r.SetText(&e.id) },
-	"anonymousId":       func(r *intake.Reader, e *event) { r.SetText(&e.anonymousID) },
-	"userId":            func(r *intake.Reader, e *event) { r.SetText(&e.userID) },
-	"previousId":        func(r *intake.Reader, e *event) { r.SetText(&e.previousID) },
-	"writeKey":          func(r *intake.Reader, e *event) { r.SetString(&e.writeKey, intake.MaxToken) },
-	"timestamp":         func(r *intake.Reader, e *event) { r.SetText(&e.timestamp) },
-	"originalTimestamp": func(r *intake.Reader, e *event) { r.SetText(&e.originalTimestamp) },
-	"sentAt":            func(r *intake.Reader, e *event) { r.SetText(&e.sentAt) },
-	"properties": func(r *intake.Reader, e *event) {
-		e.from = r.Offset()
-		ofProperties.Read(r, e)
-		e.to = r.Offset()
-	},
-	"context": ofContext.Read,
-	"traits":  intake.Traits(func(e *event) *string { return &e.email }, proof).Read,
-}
-
-var ofProperties = intake.Fields[event]{
-	"url":        func(r *intake.Reader, e *event) { r.SetString(&e.properties.url, intake.MaxURL) },
-	"tab_url":    func(r *intake.Reader, e *event) { r.SetString(&e.properties.tabURL, intake.MaxURL) },
-	"name":       func(r *intake.Reader, e *event) { r.SetString(&e.properties.name, intake.MaxText) },
-	"session_id": func(r *intake.Reader, e *event) { r.SetText(&e.properties.sessionID) },
-}.WithProof(proof)
-
-var ofContext = intake.Fields[event]{
-	"page": intake.Fields[event]{
-		"url": func(r *intake.Reader, e *event) { r.SetString(&e.context.pageURL, intake.MaxURL) },
-	}.Read,
-	"sessionId":  func(r *intake.Reader, e *event) { r.SetText(&e.context.sessionID) },
-	"session_id": func(r *intake.Reader, e *event) { r.SetText(&e.context.ownID) },
-	"traits":     intake.Traits(func(e *event) *string { return &e.context.email }, proof).Read,
-}.WithProof(proof)
-
-func proof(e *event) *intake.Proof { return &e.proof }
-
 // Meaning implements [intake.Decoder]. An event that asks for an erasure has no time and no
 // session: it does nothing else.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
-	if e.id == "" {
+	if e.ID == "" {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
-	e.typ = strings.ToLower(cmp.Or(e.typ, from.Kind))
-	m.Key, m.Proof, m.SeeksSession = e.id, e.proof, true
+	e.Type = strings.ToLower(cmp.Or(e.Type, from.Kind))
+	m.Key, m.Proof, m.SeeksSession = e.ID, e.proof(), true
 	m.Event = e.who()
-	switch e.typ {
+	switch e.Type {
 	case typePage, typeScreen:
 		if action, ok := e.view(); ok {
 			m.Action = &action
@@ -149,16 +120,16 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		}
 		m.Reason = intake.ReasonMalformed
 	case typeTrack:
-		if rule := from.Events.Find(e.track); rule != nil && e.track != intake.EventException {
-			page := cmp.Or(e.context.pageURL, e.properties.tabURL, e.properties.url)
-			m.Action = rule.Action(e.track, d.Reader, e.from, e.to, page)
+		if rule := from.Events.Find(e.Track); rule != nil && e.Track != intake.EventException {
+			page := cmp.Or(e.Context.Page.URL, e.Properties.TabURL, e.Properties.URL)
+			m.Action = rule.Action(e.Track, d.Reader, e.Properties.Span, page)
 			break
 		}
 		m.Reason = intake.ReasonOther
 	case typeIdentify, typeAlias:
 		m.NameVisitor()
 	case typeDelete:
-		m.UserID, m.Erases = intake.UnsharedID(intake.Trimmed(e.userID)), true
+		m.UserID, m.Erases = intake.UnsharedID(intake.Trimmed(e.UserID)), true
 		if m.UserID == "" || intake.IsLongID(m.UserID) {
 			m.Reason = intake.ReasonMalformed
 		}
@@ -169,26 +140,26 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Reason = intake.ReasonOther
 	}
 	// The vendors' webhooks carry the corrected time beside the original one.
-	stamp := cmp.Or(e.originalTimestamp, e.timestamp)
-	if m.ServerTime = from.Webhook && e.timestamp != ""; m.ServerTime {
-		stamp = e.timestamp
+	stamp := cmp.Or(e.OriginalTimestamp, e.Timestamp)
+	if m.ServerTime = from.Webhook && e.Timestamp != ""; m.ServerTime {
+		stamp = e.Timestamp
 	}
-	m.Finish(from, stamp, cmp.Or(e.sentAt, from.SentAt))
+	m.Finish(from, stamp, cmp.Or(e.SentAt, from.SentAt))
 }
 
 // who returns an event with its session and its user. An anonymous visitor is a user as well.
 // The session is the site's own ID, or else the device with its session number, or else the
 // device alone. Session numbers by themselves are not unique.
 func (e *event) who() activity.Event {
-	visitor := e.anonymousID
-	if e.typ == typeAlias && intake.UnsharedID(intake.Trimmed(visitor)) == "" { // from a server: it is the previous ID
-		visitor = e.previousID
+	visitor := e.AnonymousID
+	if e.Type == typeAlias && intake.UnsharedID(intake.Trimmed(visitor)) == "" { // from a server: it is the previous ID
+		visitor = e.PreviousID
 	}
-	out := intake.Who(e.id, e.userID, visitor, e.email, e.context.email)
-	if number := intake.Trimmed(e.context.sessionID); out.Visitor != "" && number != "" {
+	out := intake.Who(e.ID, e.UserID, visitor, e.Traits.Email, e.Context.Traits.Email)
+	if number := intake.Trimmed(e.Context.SessionID); out.Visitor != "" && number != "" {
 		out.SessionID += ":" + number
 	}
-	own := intake.UnsharedID(intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID)))
+	own := intake.UnsharedID(intake.Trimmed(cmp.Or(e.Properties.SessionID, e.Context.OwnID)))
 	out.SessionID = cmp.Or(own, out.SessionID)
 	return out
 }
@@ -196,10 +167,10 @@ func (e *event) who() activity.Event {
 // view returns the view of a page or of an app's screen. A page that a server reports by name
 // alone is treated like a screen.
 func (e *event) view() (activity.Action, bool) {
-	p := &e.properties
-	address := cmp.Or(p.tabURL, p.url, e.context.pageURL)
-	if e.typ == typeScreen || address == "" {
-		name := cmp.Or(e.name, p.name)
+	p := &e.Properties
+	address := cmp.Or(p.TabURL, p.URL, e.Context.Page.URL)
+	if e.Type == typeScreen || address == "" {
+		name := cmp.Or(e.Name, p.Name)
 		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(name)), name != ""
 	}
 	a := intake.NewAction(activity.TypePageview, activity.Target{}, address)
