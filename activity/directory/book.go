@@ -43,7 +43,7 @@ func (s *Session) withhold(e *activity.Event) {
 	if e.Standing == activity.Claimed && !(s.Standing > activity.Claimed && e.UserID == s.UserID) {
 		e.UserID, e.Anonymous, e.Identified = "", "", false
 	}
-	isKnown := s.statedStanding > activity.Claimed && strings.EqualFold(e.Email, s.statedEmail)
+	isKnown := s.StatedStanding > activity.Claimed && strings.EqualFold(e.Email, s.StatedEmail)
 	if e.EmailStanding == activity.Claimed && !isKnown {
 		e.Email = ""
 	}
@@ -214,7 +214,7 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 func (b *Book) Settle(sessionID string, events []activity.Event) (settled []activity.Event, expired int) {
 	p, s := b.session(sessionID)
 	from := len(b.settled)
-	b.settled, expired = s.clock.settle(b.settled, events, b.dir.ttl)
+	b.settled, expired = s.Clock.settle(b.settled, events, b.dir.ttl)
 	if settled = slices.Clip(b.settled[from:]); len(settled) > 0 {
 		b.change(p)
 	}
@@ -244,7 +244,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	b.change(p)
 	known, err := b.resolved(ctx, *s)
 	step := max(b.dir.ttl.Microseconds()/2, 1)
-	if err == nil && p != nil && known.Email != "" && p.acted/step != s.clock.newest()/step {
+	if err == nil && p != nil && known.Email != "" && p.acted/step != s.Clock.newest()/step {
 		err = b.renew(ctx, sessionID, known)
 	}
 	return known, err

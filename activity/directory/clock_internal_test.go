@@ -31,7 +31,7 @@ func shown(stamp, sent, received float64) activity.Event {
 // stored returns the clock as it comes back from storage.
 func stored(t testing.TB, c clock) clock {
 	t.Helper()
-	return reread(t, Session{clock: c}).clock
+	return reread(t, Session{state: state{Clock: c}}).Clock
 }
 
 func TestClock_settlesTheTimes(t *testing.T) {

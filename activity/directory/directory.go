@@ -30,30 +30,39 @@ import (
 type Session struct {
 	// UserID is from the newest event that carried a user ID, among the session's events of
 	// the highest standing.
-	UserID string
+	UserID string `json:"user_id,omitempty"`
 	// Email is from the newest event that carried an address, among the session's events of
 	// the highest standing, unless another identified user has appeared since. If there is
 	// none, or the user's last known address has a higher standing, it is the latter.
-	Email string
+	Email string `json:"-"`
 	// Standing applies to UserID and EmailStanding to Email; both are Claimed while the value is
 	// empty. An address known from the user has at most the standing of UserID.
-	Standing, EmailStanding activity.Standing
+	Standing      activity.Standing `json:"standing,omitempty"`
+	EmailStanding activity.Standing `json:"-"`
 	// Desk and ConversationID are set while the session is linked to a conversation of a
 	// help desk. The link ends when another identified user appears; see Link.
-	Desk, ConversationID string
+	Desk           string `json:"desk,omitempty"`
+	ConversationID string `json:"conversation_id,omitempty"`
 	// Actions is the number of the session's actions, and so the index of the next one.
-	Actions int
+	Actions int `json:"actions,omitempty"`
 
-	identified      []string // other users that the session's events identified; the newest last
-	clock           clock
-	noticed         *noticed // nil for nothing
-	past            *past    // nil for nothing
-	statedEmail     string   // the address stated last, of any user
-	statedStanding  activity.Standing
-	userBy, emailBy provenance
-	linkedUser      string // the user whose link it is; empty until one is known
-	linkedEmail     string // the address that the link was made by, while linkedUser is empty
-	former          *formerLink
+	state
+}
+
+// state is the rest of a session, which only this package uses. It is exported for its JSON, which
+// is the stored one. Times are microseconds since the epoch; zero means unknown.
+type state struct {
+	Others         []string          `json:"identified,omitempty"` // other users that events identified; the newest last
+	Clock          clock             `json:"clock,omitzero"`
+	Noticed        *noticed          `json:"noticed,omitempty"`
+	Past           *past             `json:"past,omitempty"`
+	StatedEmail    string            `json:"email,omitempty"` // the address stated last, of any user
+	StatedStanding activity.Standing `json:"email_standing,omitempty"`
+	UserBy         provenance        `json:"user_by,omitzero"`
+	EmailBy        provenance        `json:"email_by,omitzero"`
+	LinkUser       string            `json:"linked_user,omitempty"`  // whose link it is; empty until one is known
+	LinkEmail      string            `json:"linked_email,omitempty"` // that the link was made by, while LinkUser is empty
+	Former         *formerLink       `json:"former,omitempty"`
 }
 
 // Learn updates the session from the identity in an event, unless a newer one of the same
@@ -63,12 +72,12 @@ func (s *Session) Learn(e activity.Event) {
 	if e.Identified || e.UserID != "" && s.hasIdentified(e.UserID) { // not every event repeats it
 		by.Identified = e.UserID
 	}
-	if s.linkedUser == e.Anonymous && s.Names(&e) {
-		s.linkedUser = e.UserID
+	if s.LinkUser == e.Anonymous && s.Names(&e) {
+		s.LinkUser = e.UserID
 	}
-	before := s.userBy.Identified
-	if e.UserID != "" && overrides(&e, e.Standing, s.Standing, s.userBy.At) {
-		s.UserID, s.Standing, s.userBy = e.UserID, e.Standing, by
+	before := s.UserBy.Identified
+	if e.UserID != "" && overrides(&e, e.Standing, s.Standing, s.UserBy.At) {
+		s.UserID, s.Standing, s.UserBy = e.UserID, e.Standing, by
 	}
 	s.addIdentified(before)
 	if e.Email != "" {
@@ -77,12 +86,12 @@ func (s *Session) Learn(e activity.Event) {
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
 		if by.Identified == s.UserID { // by an earlier event that arrived late
-			s.userBy.Identified = s.UserID
+			s.UserBy.Identified = s.UserID
 		}
 	}
 	isAnothers := e.UserID != "" && e.UserID != s.UserID && e.Standing < s.Standing
-	if e.Email != "" && !isAnothers && overrides(&e, e.EmailStanding, s.statedStanding, s.emailBy.At) {
-		s.statedEmail, s.statedStanding, s.emailBy = e.Email, e.EmailStanding, by
+	if e.Email != "" && !isAnothers && overrides(&e, e.EmailStanding, s.StatedStanding, s.EmailBy.At) {
+		s.StatedEmail, s.StatedStanding, s.EmailBy = e.Email, e.EmailStanding, by
 	}
 	s.setEmail()
 	s.keepLink()
@@ -95,7 +104,7 @@ const maxIdentified = 8
 // copied, so copies of the session are unaffected.
 func (s *Session) addIdentified(userID string) {
 	if userID != "" && !s.hasIdentified(userID) {
-		s.identified = addNewest(s.identified, userID, maxIdentified)
+		s.Others = addNewest(s.Others, userID, maxIdentified)
 	}
 }
 
@@ -128,10 +137,10 @@ type past struct {
 
 // remembered returns the session's past, which must not be modified.
 func (s *Session) remembered() past {
-	if s.past == nil {
+	if s.Past == nil {
 		return past{}
 	}
-	return *s.past
+	return *s.Past
 }
 
 // amendPast replaces the session's past by a copy that change has modified. The function must not
@@ -139,10 +148,10 @@ func (s *Session) remembered() past {
 func (s *Session) amendPast(change func(*past)) {
 	p := s.remembered()
 	if change(&p); len(p.Stated)+len(p.Earlier) == 0 {
-		s.past = nil
+		s.Past = nil
 		return
 	}
-	s.past = &p
+	s.Past = &p
 }
 
 // rememberStatement remembers a statement.
@@ -154,14 +163,14 @@ func (s *Session) rememberStatement(said Statement) {
 
 // hasIdentified reports whether an event of the session identified the user.
 func (s *Session) hasIdentified(userID string) bool {
-	return userID == s.userBy.Identified || slices.Contains(s.identified, userID)
+	return userID == s.UserBy.Identified || slices.Contains(s.Others, userID)
 }
 
 // Identified returns the session's identified users, at most the newest maxIdentified and the
 // present one. The caller owns the slice.
 func (s *Session) Identified() []string {
-	all := slices.Clone(s.identified)
-	if user := s.userBy.Identified; user != "" {
+	all := slices.Clone(s.Others)
+	if user := s.UserBy.Identified; user != "" {
 		all = append(all, user)
 	}
 	return all
@@ -171,9 +180,9 @@ func (s *Session) Identified() []string {
 // The caller owns the slice.
 func (s *Session) Stated() []Statement {
 	all := slices.Clone(s.remembered().Stated)
-	isIt := func(said Statement) bool { return said.Email == s.statedEmail }
-	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
-		all = append(all, Statement{s.emailBy.Identified, s.statedEmail})
+	isIt := func(said Statement) bool { return said.Email == s.StatedEmail }
+	if s.StatedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
+		all = append(all, Statement{s.EmailBy.Identified, s.StatedEmail})
 	}
 	return all
 }
@@ -200,8 +209,8 @@ func overrides(e *activity.Event, standing, known activity.Standing, at int64) b
 
 // setEmail sets Email to the stated address, or to none if that belongs to another identified user.
 func (s *Session) setEmail() {
-	s.Email, s.EmailStanding = s.statedEmail, s.statedStanding
-	if s.userBy.Identified != "" && s.emailBy.Identified != "" && s.userBy.Identified != s.emailBy.Identified {
+	s.Email, s.EmailStanding = s.StatedEmail, s.StatedStanding
+	if s.UserBy.Identified != "" && s.EmailBy.Identified != "" && s.UserBy.Identified != s.EmailBy.Identified {
 		s.Email, s.EmailStanding = "", activity.Claimed
 	}
 }

@@ -692,9 +692,9 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 		got[doc.Name] = string(doc.Value)
 	}
 	assert.Equal(t, map[string]string{
-		"session/s": `{"user_id":"ada","user_by":{"at":1790848801000000,"is_user":true},` +
-			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk",` +
-			`"conversation_id":"c","actions":3,"past":{"stated":[{"user_id":"ada","email":"Ada@x.example"}]}}`,
+		"session/s": `{"user_id":"ada","desk":"zendesk","conversation_id":"c","actions":3,` +
+			`"past":{"stated":[{"user_id":"ada","email":"Ada@x.example"}]},"email":"Ada@x.example",` +
+			`"user_by":{"at":1790848801000000,"is_user":true},"email_by":{"at":1790848801000000,"is_user":true}}`,
 		"session/empty":       `{}`,
 		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
 		"email/ada@x.example": `{"session_id":"s","at":1790848801000000}`,

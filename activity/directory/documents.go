@@ -5,30 +5,8 @@ import (
 
 	fastjson "github.com/segmentio/encoding/json" // decodes several times as fast, and does not know omitzero
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 )
-
-// sessionDocument is the stored JSON of a session. Times here and in the clock are microseconds
-// since the epoch; zero means unknown.
-type sessionDocument struct {
-	UserID         string            `json:"user_id,omitempty"`
-	UserBy         provenance        `json:"user_by,omitzero"`
-	Standing       activity.Standing `json:"standing,omitempty"`
-	Email          string            `json:"email,omitempty"` // as stated, whoever the user is
-	EmailBy        provenance        `json:"email_by,omitzero"`
-	EmailStanding  activity.Standing `json:"email_standing,omitempty"`
-	Desk           string            `json:"desk,omitempty"`
-	ConversationID string            `json:"conversation_id,omitempty"`
-	LinkedUser     string            `json:"linked_user,omitempty"`
-	LinkedEmail    string            `json:"linked_email,omitempty"`
-	Former         *formerLink       `json:"former,omitempty"`
-	Actions        int               `json:"actions,omitempty"`
-	Identified     []string          `json:"identified,omitempty"`
-	Past           *past             `json:"past,omitempty"`
-	Clock          clock             `json:"clock,omitzero"`
-	Noticed        *noticed          `json:"noticed,omitempty"`
-}
 
 // set decodes a document that was read. A malformed one counts as empty and will be overwritten.
 func (p *storedDocument) set(doc document.Document) {
@@ -38,9 +16,11 @@ func (p *storedDocument) set(doc document.Document) {
 	}
 	var err error
 	if p.kind == sessionKind {
-		var d sessionDocument
-		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
-			p.session, p.acted = d.session(), d.Clock.newest()
+		var s Session
+		if err = fastjson.Unmarshal(doc.Value, &s); err == nil {
+			s.UserBy, s.EmailBy = s.UserBy.known(s.UserID), s.EmailBy.known(s.UserID)
+			s.setEmail()
+			p.session, p.acted = s, s.Clock.newest()
 		}
 	} else {
 		var f fact
@@ -51,10 +31,13 @@ func (p *storedDocument) set(doc document.Document) {
 	p.damaged = err != nil
 }
 
-// value returns the document's JSON, the inverse of set.
+// value returns the document's JSON, the inverse of set. Of a session's addresses it has the stated
+// one: an address known only from the user is looked up again on reading.
 func (p *storedDocument) value() []byte {
 	if p.kind == sessionKind {
-		return encodeDocument(p.session.document())
+		s := p.session
+		s.UserBy, s.EmailBy = s.UserBy.stored(s.UserID), s.EmailBy.stored(s.UserID)
+		return encodeDocument(&s)
 	}
 	return encodeDocument(p.fact)
 }
@@ -66,31 +49,6 @@ func encodeDocument(v any) []byte {
 		panic(err)
 	}
 	return value
-}
-
-// document returns the session's stored form with the address that its events stated. An address
-// known only from its user is looked up again on reading.
-func (s *Session) document() sessionDocument {
-	return sessionDocument{
-		UserID: s.UserID, UserBy: s.userBy.stored(s.UserID), Standing: s.Standing,
-		Email: s.statedEmail, EmailBy: s.emailBy.stored(s.UserID), EmailStanding: s.statedStanding,
-		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser,
-		LinkedEmail: s.linkedEmail, Former: s.former, Past: s.past,
-		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Noticed: s.noticed,
-	}
-}
-
-// session is the inverse of document.
-func (d *sessionDocument) session() Session {
-	s := Session{
-		UserID: d.UserID, userBy: d.UserBy.known(d.UserID), Standing: d.Standing,
-		statedEmail: d.Email, emailBy: d.EmailBy.known(d.UserID), statedStanding: d.EmailStanding,
-		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser,
-		linkedEmail: d.LinkedEmail, former: d.Former, past: d.Past,
-		Actions: d.Actions, identified: d.Identified, clock: d.Clock, noticed: d.Noticed,
-	}
-	s.setEmail()
-	return s
 }
 
 // stored returns the provenance's stored form in a session of the user. It omits a user ID that equals

@@ -33,13 +33,16 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 			`"email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
 			`"past":{"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}]},"clock":{"correction":-5,"points":[[1,2],` +
 			`[3,4]],"cut":true}}`: {
-			UserID: "u", userBy: provenance{At: at, Identified: "u"}, Actions: 3,
-			statedEmail: "a@b.c", emailBy: provenance{At: at, Identified: "v"},
-			past:  &past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
-			clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
+			UserID: "u", Actions: 3, state: state{
+				UserBy:      provenance{At: at, Identified: "u"},
+				StatedEmail: "a@b.c", EmailBy: provenance{At: at, Identified: "v"},
+				Past:  &past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
+				Clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
+			},
 		},
-		`{"user_id":"u","email":"a@b.c"}`: {UserID: "u", statedEmail: "a@b.c",
-			Email: "a@b.c"},
+		`{"user_id":"u","email":"a@b.c"}`: {
+			UserID: "u", Email: "a@b.c", state: state{StatedEmail: "a@b.c"},
+		},
 		`{"desk":"zendesk","conversation_id":"7","later":{"x":[1,{"y":null}]}}`: {Desk: "zendesk", ConversationID: "7"},
 		`{}`: {},
 	} {
@@ -57,9 +60,9 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 }
 
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
-	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
+	s := Session{state: state{Past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
 		{"zendesk", "2", "bob", time.Time{}, ""},
-		{"zendesk", "3", "", time.Time{}, ""}}}}
+		{"zendesk", "3", "", time.Time{}, ""}}}}}
 	s.forget([]string{"ada"}, nil)
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
 }
@@ -70,9 +73,10 @@ func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
 	link := func(id, email string) formerLink { return formerLink{"zendesk", id, "", time.Time{}, email} }
 	session := func() Session {
 		former := link("2", "Ada@x.example")
-		return Session{UserID: "bob", Desk: "zendesk", ConversationID: "1", linkedEmail: "ada@x.example", former: &former,
-			past: &past{Earlier: []formerLink{link("3", "ada@x.example"), link("4", "")},
-				Stated: []Statement{{"ada", "ada@x.example"}}}}
+		return Session{UserID: "bob", Desk: "zendesk", ConversationID: "1", state: state{
+			LinkEmail: "ada@x.example", Former: &former,
+			Past: &past{Earlier: []formerLink{link("3", "ada@x.example"), link("4", "")},
+				Stated: []Statement{{"ada", "ada@x.example"}}}}}
 	}
 	for name, c := range map[string]struct{ userIDs, emails, theirs, left []string }{
 		"the address":        {nil, []string{"ada@x.example"}, []string{"1", "2", "3"}, []string{"4"}},

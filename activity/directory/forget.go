@@ -55,12 +55,12 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	theirs := s.linksOf(userIDs, emails)
-	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)
-	if is(s.UserID) || is(s.userBy.Identified) {
-		s.UserID, s.Standing, s.userBy = "", activity.Claimed, provenance{}
+	s.Others = slices.DeleteFunc(slices.Clone(s.Others), is)
+	if is(s.UserID) || is(s.UserBy.Identified) {
+		s.UserID, s.Standing, s.UserBy = "", activity.Claimed, provenance{}
 	}
-	if is(s.emailBy.Identified) || slices.Contains(emails, strings.ToLower(s.statedEmail)) {
-		s.statedEmail, s.statedStanding, s.emailBy = "", activity.Claimed, provenance{}
+	if is(s.EmailBy.Identified) || slices.Contains(emails, strings.ToLower(s.StatedEmail)) {
+		s.StatedEmail, s.StatedStanding, s.EmailBy = "", activity.Claimed, provenance{}
 	}
 	s.dropLinks(theirs)
 	s.amendPast(func(p *past) {

@@ -26,15 +26,15 @@ type formerLink struct {
 // not state a different address.
 func (s *Session) Link(desk, conversationID, email, userID string) {
 	s.Desk, s.ConversationID = desk, conversationID
-	s.linkedUser, s.linkedEmail = s.userBy.Identified, ""
+	s.LinkUser, s.LinkEmail = s.UserBy.Identified, ""
 	switch {
-	case s.linkedUser != "":
-	case email != "" && strings.EqualFold(email, s.statedEmail):
-		if s.linkedUser = s.emailBy.Identified; s.linkedUser == "" {
-			s.linkedEmail = email
+	case s.LinkUser != "":
+	case email != "" && strings.EqualFold(email, s.StatedEmail):
+		if s.LinkUser = s.EmailBy.Identified; s.LinkUser == "" {
+			s.LinkEmail = email
 		}
 	case userID != "" && (userID == s.UserID || s.hasIdentified(userID)):
-		s.linkedUser = userID
+		s.LinkUser = userID
 	}
 }
 
@@ -71,8 +71,8 @@ func (s *Session) dropLinks(drops func(formerLink) bool) {
 	if drops(s.link(time.Time{})) {
 		s.endLink()
 	}
-	if s.former != nil && drops(*s.former) {
-		s.former = nil
+	if s.Former != nil && drops(*s.Former) {
+		s.Former = nil
 	}
 	s.amendPast(func(p *past) { p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), drops) })
 }
@@ -80,41 +80,41 @@ func (s *Session) dropLinks(drops func(formerLink) bool) {
 // keepLink ends the link if an identified user other than the link's has appeared. A link without
 // a user is given to the first identified user with no stated address or with the link's.
 func (s *Session) keepLink() {
-	user := s.userBy.Identified
+	user := s.UserBy.Identified
 	if s.ConversationID == "" || user == "" {
 		return
 	}
-	isStated := s.linkedEmail != "" && s.emailBy.Identified == user
-	isMisfit := isStated && !strings.EqualFold(s.linkedEmail, s.statedEmail)
-	if !isMisfit && (s.linkedUser == "" || s.linkedUser == user) {
-		s.linkedUser = user
+	isStated := s.LinkEmail != "" && s.EmailBy.Identified == user
+	isMisfit := isStated && !strings.EqualFold(s.LinkEmail, s.StatedEmail)
+	if !isMisfit && (s.LinkUser == "" || s.LinkUser == user) {
+		s.LinkUser = user
 		if isStated {
-			s.linkedEmail = ""
+			s.LinkEmail = ""
 		}
 		return
 	}
-	if s.linkedUser == user { // assigned before the user's address was known
-		s.linkedUser = ""
+	if s.LinkUser == user { // assigned before the user's address was known
+		s.LinkUser = ""
 	}
-	if s.former != nil {
-		s.rememberLink(*s.former)
+	if s.Former != nil {
+		s.rememberLink(*s.Former)
 	}
-	former := s.link(time.UnixMicro(s.userBy.At).UTC())
-	s.former = &former
+	former := s.link(time.UnixMicro(s.UserBy.At).UTC())
+	s.Former = &former
 	s.endLink()
 }
 
 // link returns the session's present link as one that ended at until.
 func (s *Session) link(until time.Time) formerLink {
-	f := formerLink{s.Desk, s.ConversationID, s.linkedUser, until, ""}
+	f := formerLink{s.Desk, s.ConversationID, s.LinkUser, until, ""}
 	if f.UserID == "" {
-		f.Email = s.linkedEmail
+		f.Email = s.LinkEmail
 	}
 	return f
 }
 
 // endLink clears the present link. Only keepLink and GiveWay remember it.
-func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
+func (s *Session) endLink() { s.Desk, s.ConversationID, s.LinkUser, s.LinkEmail = "", "", "", "" }
 
 // tellApart marks an event as identified if its user ID is signed, if it names an anonymous
 // visitor, or if both its user and its email address differ from the session's: these are two
@@ -127,24 +127,24 @@ func (s *Session) tellApart(e *activity.Event) {
 		return
 	}
 	e.Identified = e.Identified || e.Standing == activity.Signed || e.Anonymous != "" && e.Anonymous != e.UserID
-	if s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID || s.statedEmail == "" {
+	if s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID || s.StatedEmail == "" {
 		return
 	}
 	switch {
-	case e.Email != "" && !strings.EqualFold(e.Email, s.statedEmail):
+	case e.Email != "" && !strings.EqualFold(e.Email, s.StatedEmail):
 		e.Identified = true
 	case e.Email != "", !e.Identified, e.Visitor == s.UserID, IsVisitor(s.UserID):
 		return
 	}
-	if s.ConversationID != "" && s.linkedUser == "" {
-		s.linkedUser = s.UserID
+	if s.ConversationID != "" && s.LinkUser == "" {
+		s.LinkUser = s.UserID
 	}
 	if e.Standing < s.Standing {
 		return
 	}
-	s.userBy.Identified = s.UserID
-	if e.Email == "" && s.emailBy.Identified == "" {
-		s.emailBy.Identified = s.UserID
+	s.UserBy.Identified = s.UserID
+	if e.Email == "" && s.EmailBy.Identified == "" {
+		s.EmailBy.Identified = s.UserID
 	}
 }
 
@@ -163,9 +163,9 @@ func IsVisitor(userID string) bool {
 // reports false if there is no such link.
 func (s *Session) LinkedUser(desk, conversationID string) (userID string, until time.Time, ok bool) {
 	if s.ConversationID != "" && s.Desk == desk && s.ConversationID == conversationID {
-		return s.linkedUser, time.Time{}, true
+		return s.LinkUser, time.Time{}, true
 	}
-	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+	if f := s.Former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
 		return f.UserID, f.Until, true
 	}
 	return "", time.Time{}, false
@@ -198,8 +198,8 @@ func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation
 		}
 	}
 	add(s.link(time.Time{}))
-	if s.former != nil {
-		add(*s.former)
+	if s.Former != nil {
+		add(*s.Former)
 	}
 	for _, f := range slices.Backward(s.remembered().Earlier) {
 		add(f)
@@ -226,7 +226,7 @@ func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
 
 // OtherUsers returns the session's identified users except for the user of its link.
 func (s *Session) OtherUsers() []string {
-	return slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.linkedUser })
+	return slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.LinkUser })
 }
 
 // ConversationOf returns the ID of the conversation that an event of the session belongs to, empty
@@ -238,13 +238,13 @@ func (s *Session) ConversationOf(e *activity.Event) string {
 	if e.UserID != "" && (e.Identified || s.hasIdentified(e.UserID)) {
 		user = e.UserID
 	}
-	f := s.former
+	f := s.Former
 	claims := user != s.UserID && e.Standing < s.Standing
 	switch {
-	case user != "" && user == s.linkedUser:
+	case user != "" && user == s.LinkUser:
 	case f != nil && e.Time.Before(f.Until) && (user == "" || user == f.UserID):
 		return f.ConversationID
-	case f != nil && e.Time.Before(f.Until), user != "" && (s.linkedUser != "" || claims):
+	case f != nil && e.Time.Before(f.Until), user != "" && (s.LinkUser != "" || claims):
 		return ""
 	}
 	return s.ConversationID
@@ -255,10 +255,10 @@ func (s *Session) ConversationOf(e *activity.Event) string {
 // claimed, a merely claimed user does not own it.
 func (s *Session) IsOf(email, userID string) bool {
 	switch {
-	case email == "" && userID == "", len(s.identified) == 0 && max(s.Standing, s.EmailStanding) == activity.Claimed:
+	case email == "" && userID == "", len(s.Others) == 0 && max(s.Standing, s.EmailStanding) == activity.Claimed:
 		return true
 	case email != "" && strings.EqualFold(s.Email, email):
 		return true
 	}
-	return userID != "" && (s.userBy.Identified == userID || len(s.identified) == 0 && s.UserID == userID)
+	return userID != "" && (s.UserBy.Identified == userID || len(s.Others) == 0 && s.UserID == userID)
 }

@@ -34,10 +34,10 @@ type noticed struct {
 // notice replaces the session's noticed by a copy, which the caller may modify, and returns it.
 func (s *Session) notice() *noticed {
 	n := &noticed{}
-	if s.noticed != nil {
-		n.Errors, n.Clicks = slices.Clone(s.noticed.Errors), slices.Clone(s.noticed.Clicks)
+	if s.Noticed != nil {
+		n.Errors, n.Clicks = slices.Clone(s.Noticed.Errors), slices.Clone(s.Noticed.Clicks)
 	}
-	s.noticed = n
+	s.Noticed = n
 	return n
 }
 
