@@ -155,8 +155,44 @@ func words(typ string, target Target, page string) (title, description string) {
 		}
 		return titlePrefix(typ) + capitalise(page), "User landed" + onPage(page)
 	}
-	p := newPhrase(typ, CleanLabel(withoutSecrets(target.Label)), cmp.Or(target.Element, "element"))
-	return titlePrefix(typ) + p.what + p.noun, "User " + p.did + p.article + p.what + p.noun + onPage(page)
+	w := &wordings[wordingIndex(typ)]
+	object, the := CleanLabel(withoutSecrets(target.Label)), ""
+	switch {
+	case object == "":
+		if object = cmp.Or(target.Element, "element"); typ == TypeSubmit {
+			object = w.noun
+		}
+		the = article(object)
+	case typ == TypeSubmit, typ == TypeChange:
+		object, the = withoutNoun(object, w.noun)+" "+w.noun, "the "
+	}
+	did := w.did + " "
+	if w.typ == "" {
+		did = "did a " + typ + " on "
+	}
+	return titlePrefix(typ) + object, "User " + did + the + object + onPage(page)
+}
+
+// wordings are the words for the types of actions, in the order of a [Digest]'s sentence and of its
+// stored state: the beginning of a title, the verb, and the noun for an object.
+var wordings = [...]struct{ typ, title, did, noun string }{
+	{TypePageview, "Page Load: ", "visited", "page"},
+	{TypeClick, "Click ", "clicked", "element"},
+	{TypeSubmit, "Submit ", "submitted", "form"},
+	{TypeChange, "Change ", "changed", "field"},
+	{"", "", "did", "thing"}, // any other type
+	{TypeError, "Error ", "saw", "error"},
+}
+
+// wordingIndex returns the index of a type's wording.
+func wordingIndex(typ string) int {
+	for i := range wordings {
+		if typ != "" && wordings[i].typ == typ {
+			return i
+		}
+	}
+	const others = 4
+	return others
 }
 
 // titleOfNoPage is the title of a page view without a URL.
@@ -164,51 +200,10 @@ const titleOfNoPage = "Page Load"
 
 // titlePrefix precedes the action's object in a title.
 func titlePrefix(typ string) string {
-	switch typ {
-	case TypePageview:
-		return "Page Load: "
-	case TypeClick:
-		return "Click "
-	case TypeSubmit:
-		return "Submit "
-	case TypeChange:
-		return "Change "
+	if w := &wordings[wordingIndex(typ)]; w.typ != "" {
+		return w.title
 	}
 	return capitalise(typ) + " "
-}
-
-// phrase is the middle of a sentence in its parts: "changed ", "the ", "Email"
-// and " field".
-type phrase struct{ did, article, what, noun string }
-
-func newPhrase(typ, label, element string) phrase {
-	p := phrase{what: label}
-	if label == "" {
-		if p.what = element; typ == TypeSubmit {
-			p.what = "form"
-		}
-		p.article = article(p.what)
-	}
-	switch typ {
-	case TypeClick:
-		p.did = "clicked "
-	case TypeSubmit:
-		p.did = "submitted "
-		p.setNoun(label, "form")
-	case TypeChange:
-		p.did = "changed "
-		p.setNoun(label, "field")
-	default:
-		p.did = "did a " + typ + " on "
-	}
-	return p
-}
-
-// setNoun appends the noun to a label.
-func (p *phrase) setNoun(label, noun string) {
-	if label != "" {
-		p.article, p.what, p.noun = "the ", withoutNoun(label, noun), " "+noun
-	}
 }
 
 // withoutNoun removes the noun from the end of a label that the noun will follow, to prevent

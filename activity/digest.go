@@ -25,25 +25,13 @@ import (
 // after the first Add. It keeps the newest 50 phrases of each of the six kinds, of at most 120
 // characters each; earlier ones are only counted ("Visited 12 earlier pages, pricing and
 // checkout"). Decoding its JSON restores the state.
-type Digest struct{ kinds [6]phrases }
+type Digest struct{ kinds [len(wordings)]phrases }
 
 // Bounds of a [Digest].
 const (
 	maxPhrases = 50  // of a kind
 	maxPhrase  = 120 // characters
 )
-
-// kinds of phrases, in the order of the sentence and of the stored state.
-var kinds = [...]struct{ typ, verb, noun string }{
-	{TypePageview, "visited", "page"},
-	{TypeClick, "clicked", "element"},
-	{TypeSubmit, "submitted", "form"},
-	{TypeChange, "changed", "field"},
-	{"", "did", "thing"}, // any other type
-	{TypeError, "saw", "error"},
-}
-
-const others = 4 // the index of the kind of any other type
 
 // phrases are the newest phrases of a kind, each once, in the order of their first addition.
 type phrases struct {
@@ -54,13 +42,7 @@ type phrases struct {
 // Add adds actions, which must be in time order. It does not retain the slice.
 func (d *Digest) Add(actions ...Action) {
 	for _, a := range actions {
-		kind := others
-		for i, k := range kinds {
-			if k.typ == a.Type {
-				kind = i
-			}
-		}
-		d.kinds[kind].add(objectOf(a))
+		d.kinds[wordingIndex(a.Type)].add(objectOf(a))
 	}
 }
 
@@ -99,10 +81,11 @@ func (d *Digest) String() string {
 	for i, p := range d.kinds {
 		objects := p.Said
 		if p.Dropped > 0 {
-			objects = slices.Concat([]string{strconv.Itoa(p.Dropped) + " earlier " + plural(kinds[i].noun, p.Dropped)}, objects)
+			earlier := strconv.Itoa(p.Dropped) + " earlier " + plural(wordings[i].noun, p.Dropped)
+			objects = slices.Concat([]string{earlier}, objects)
 		}
 		if len(objects) > 0 {
-			clauses = append(clauses, kinds[i].verb+" "+enumerate(objects))
+			clauses = append(clauses, wordings[i].did+" "+enumerate(objects))
 		}
 	}
 	if len(clauses) == 0 {
