@@ -40,36 +40,25 @@ type Memory struct {
 
 	// mu guards newest and all fields after it, as well as all users and sessions. A session and a user
 	// refer to each other while the session has an action of the user, except for sessions beyond the
-	// user's newest maxEvents. Only sessions are evicted; a user is removed with the last session.
+	// user's newest maxEvents. A user is removed with the last session, and counted in the cost of each.
 	mu     sync.Mutex
 	newest map[string]Position // by product; of products with activity, and some others
-	most   int                 // length of newest at which the positions of products without activity are dropped
-	users  map[string]int      // number of users by product
-	held   *fair.Cache[memoryKey, any]
+	// most is the length of newest at which the positions of products without activity are dropped.
+	most  int
+	users map[string]map[string]*memoryUser // by product and ID; only products with users
+	held  *fair.Cache[memoryKey, memorySession]
 }
 
-// memoryKey is the key of a user or a session.
+// memoryKey is the key of a session or, if isOutside, of a user's actions outside any session.
 type memoryKey struct {
-	kind memoryKind
-	id   string
+	isOutside bool
+	id        string // of the session or the user
 }
-
-type memoryKind uint8
-
-const (
-	userKind    memoryKind = iota // *memoryUser by user
-	sessionKind                   // *memorySession by session
-	outsideKind                   // *memorySession, of a user's actions outside any session, by user
-)
-
-// memoryEntry is the place of a user or a session in the cache.
-type memoryEntry = fair.Entry[memoryKey, any]
 
 // memoryUser holds the sessions with actions of a user, and those that identified the user.
 type memoryUser struct {
-	memoryEntry
+	id       string
 	sessions []userSession
-	first    [1]userSession // backs sessions while there is one
 }
 
 // userSession is a session of a user, and the start of the user's newest action there.
@@ -80,7 +69,7 @@ type userSession struct {
 
 // memorySession is a session, or a user's actions outside any.
 type memorySession struct {
-	memoryEntry
+	*fair.Entry[memoryKey, memorySession] // which it is the value of
 	Held
 	users []*memoryUser  // of its actions and identities
 	first [1]*memoryUser // backs users while there is one
@@ -90,7 +79,7 @@ type memorySession struct {
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "recent"}
-	m := &Memory{newest: map[string]Position{}, users: map[string]int{},
+	m := &Memory{newest: map[string]Position{}, users: map[string]map[string]*memoryUser{},
 		ttl:       options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
@@ -170,8 +159,8 @@ func (m *Memory) arrive(productID string, f *Filing) {
 func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 	s := m.session(product, a.User, session)
 	m.expireSession(s, oldest)
-	if known := m.held.Find(product, memoryKey{userKind, a.User}); known != nil {
-		a.User = known.Key().id // one string for all sessions
+	if known := m.users[product][a.User]; known != nil {
+		a.User = known.id // one string for all sessions
 	}
 	before := len(s.Actions)
 	if s.insert(*a, m.maxEvents, m.maxHeld) {
@@ -202,15 +191,15 @@ func (m *Memory) identify(product string, who *feed.Identity, arrived Position) 
 // erase removes the activity that an erasure covers.
 func (m *Memory) erase(product string, e *feed.Erasure) {
 	for _, id := range e.SessionIDs {
-		if held := m.held.Find(product, memoryKey{sessionKind, id}); held != nil {
-			m.eraseIn(held.Value.(*memorySession), e)
+		if held := m.held.Find(product, memoryKey{id: id}); held != nil {
+			m.eraseIn(&held.Value, e)
 		}
 	}
-	if held := m.held.Find(product, memoryKey{outsideKind, e.UserID}); held != nil {
-		m.eraseIn(held.Value.(*memorySession), e)
+	if held := m.held.Find(product, memoryKey{true, e.UserID}); held != nil {
+		m.eraseIn(&held.Value, e)
 	}
-	if u := m.held.Find(product, memoryKey{userKind, e.UserID}); u != nil { // also in sessions that e does not name
-		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
+	if u := m.users[product][e.UserID]; u != nil { // also in sessions that e does not name
+		for _, s := range slices.Clone(u.sessions) {
 			m.eraseIn(s.memorySession, e)
 		}
 	}
@@ -234,17 +223,16 @@ func (m *Memory) eraseIn(s *memorySession, e *feed.Erasure) {
 // session returns the session with an ID, or the user's actions outside sessions if the ID is empty.
 // It creates a missing one.
 func (m *Memory) session(product, user, session string) *memorySession {
-	key := memoryKey{sessionKind, session}
+	key := memoryKey{id: session}
 	if session == "" {
-		key = memoryKey{outsideKind, user}
+		key = memoryKey{true, user}
 	}
-	if e := m.held.Find(product, key); e != nil {
-		return e.Value.(*memorySession)
+	e, isNew := m.held.Open(product, key)
+	if isNew {
+		e.Value = memorySession{Entry: e, Held: Held{Session: session}}
+		e.Value.users = e.Value.first[:0]
 	}
-	s := &memorySession{Held: Held{Session: session}}
-	s.Value, s.users = s, s.first[:0]
-	m.held.Insert(product, key, &s.memoryEntry)
-	return s
+	return &e.Value
 }
 
 // insert files an action and removes the oldest beyond the limits of its user and of the session. If
@@ -304,7 +292,7 @@ func (m *Memory) prune(s *memorySession) {
 		owners[owner] = true
 	}
 	for _, u := range slices.Clone(s.users) {
-		if !owners[u.Key().id] {
+		if !owners[u.id] {
 			m.unlink(s, u)
 		}
 	}
@@ -316,21 +304,27 @@ func (m *Memory) prune(s *memorySession) {
 // are kept beside the sessions: anybody can send a user's actions in ever more sessions, each of which
 // may have hundreds of actions to look at.
 func (m *Memory) linkUser(s *memorySession, id string, start int64) {
-	u := m.user(s.Product(), id)
+	users := m.users[s.Product()]
+	if users == nil {
+		users = map[string]*memoryUser{}
+		m.users[s.Product()] = users
+	}
+	u := users[id]
+	if u == nil {
+		u = &memoryUser{id: id}
+		users[id] = u
+	}
 	at := slices.IndexFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
 	if at < 0 {
 		at = len(u.sessions)
 		s.users = append(s.users, u)
-		if u.sessions = append(u.sessions, userSession{s, start}); cap(u.sessions) > 1 {
-			u.first[0] = userSession{} // must not retain the session
-		}
+		u.sessions = append(u.sessions, userSession{s, start})
 	}
 	u.sessions[at].newest = max(u.sessions[at].newest, start)
 	if len(u.sessions) > m.maxEvents {
 		oldest := slices.MinFunc(u.sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
 		m.unlink(oldest.memorySession, u)
 	}
-	u.Keep(m.userItem(u))
 }
 
 // hasActionsOf reports whether the user owns an action of the session.
@@ -344,8 +338,8 @@ func (s *memorySession) hasActionsOf(userID string) bool {
 // visits returns the sessions that have actions appended with the user's ID, all of which other users
 // own now; at most the newest maxEvents.
 func (m *Memory) visits(productID, userID string) (found []*memorySession) {
-	m.held.Each(productID, func(e *memoryEntry) bool {
-		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && !s.hasActionsOf(userID) {
+	m.held.Each(productID, func(e *fair.Entry[memoryKey, memorySession]) bool {
+		if s := &e.Value; s.wasVisitor(userID) && !s.hasActionsOf(userID) {
 			found = append(found, s)
 		}
 		return true
@@ -367,40 +361,18 @@ func (s *memorySession) wasVisitor(id string) bool {
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
 	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
-	if len(u.sessions) == 0 {
-		if m.users[u.Product()]--; m.users[u.Product()] == 0 {
-			delete(m.users, u.Product())
+	if users := m.users[s.Product()]; len(u.sessions) == 0 {
+		if delete(users, u.id); len(users) == 0 {
+			delete(m.users, s.Product())
 		}
-		u.Remove()
-		return
 	}
-	u.Set(m.userItem(u))
-}
-
-// user returns the user with an ID. It creates a missing one.
-func (m *Memory) user(product, id string) *memoryUser {
-	if e := m.held.Find(product, memoryKey{userKind, id}); e != nil {
-		return e.Value.(*memoryUser)
-	}
-	u := &memoryUser{}
-	u.Value, u.sessions = u, u.first[:0]
-	m.held.Insert(product, memoryKey{userKind, id}, &u.memoryEntry)
-	m.users[u.Product()]++
-	return u
-}
-
-// userItem returns the user's cost. A user is never evicted.
-func (m *Memory) userItem(u *memoryUser) fair.Item {
-	const pointer = 8 // of a session, to the user
-	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key().id)) +
-		fair.Size(pointer*cap(u.sessions)) + fair.Size(int(unsafe.Sizeof(userSession{}))*cap(u.sessions))}
 }
 
 // sessionItem returns the session's cost, and the expiry of its oldest action or, without actions, of
 // its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
-	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key().id)) +
-		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
+	item := fair.Item{Due: m.due(0), Bytes: int64(unsafe.Sizeof(*s)) + fair.Size(len(s.Key().id)) +
+		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(len(s.users))*userSize}
 	for _, said := range s.Identities {
 		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
 		item.Due = m.due(said.At)
@@ -417,14 +389,15 @@ func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	return item
 }
 
-// entrySize is the size that the cache counts for an entry, to be subtracted if the entry is embedded.
-var entrySize = fair.Size(unsafe.Sizeof(memoryEntry{}))
+// userSize is the approximate memory of a user in bytes, without the ID, which a session's actions and
+// identities share: the value, its place in the map, and its references from and to the session.
+const userSize = 200
 
 // due returns the expiry of an action, in microseconds since the epoch and above zero.
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
 
-// evicted handles the eviction of a session. Users are never evicted.
-func (m *Memory) evicted(entry *memoryEntry) { m.leave(entry.Value.(*memorySession)) }
+// evicted handles the eviction of a session.
+func (m *Memory) evicted(e *fair.Entry[memoryKey, memorySession]) { m.leave(&e.Value) }
 
 // leave dissociates a removed session from its users.
 func (m *Memory) leave(s *memorySession) {
@@ -452,12 +425,12 @@ func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit i
 	defer m.mu.Unlock()
 	s := Snapshot{Upto: m.newest[productID]}
 	if of.UserID == "" {
-		if e := m.held.Find(productID, memoryKey{sessionKind, of.SessionID}); e != nil {
-			s.Records = e.Value.(*memorySession).Records(oldest, limit)
+		if e := m.held.Find(productID, memoryKey{id: of.SessionID}); e != nil {
+			s.Records = e.Value.Records(oldest, limit)
 		}
-	} else if e := m.held.Find(productID, memoryKey{userKind, of.UserID}); e != nil {
+	} else if u := m.users[productID][of.UserID]; u != nil {
 		held := make([]*Held, 0, 8)
-		for _, s := range e.Value.(*memoryUser).sessions {
+		for _, s := range u.sessions {
 			held = append(held, &s.Held)
 		}
 		s.Records = RecordsOf(of.UserID, held, oldest, min(limit, m.maxEvents))
@@ -471,8 +444,8 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.held.Find(productID, memoryKey{userKind, userID}); e != nil {
-		for _, s := range e.Value.(*memoryUser).sessions {
+	if u := m.users[productID][userID]; u != nil {
+		for _, s := range u.sessions {
 			if s.Session != "" && s.hasActionsOf(userID) {
 				ids = append(ids, s.Session)
 			}
@@ -481,8 +454,8 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	for _, s := range m.visits(productID, userID) {
 		ids = append(ids, s.Session)
 	}
-	if e := m.held.Find(productID, memoryKey{outsideKind, userID}); e != nil {
-		outside = e.Value.(*memorySession).Records(oldest, m.maxEvents)
+	if e := m.held.Find(productID, memoryKey{true, userID}); e != nil {
+		outside = e.Value.Records(oldest, m.maxEvents)
 	}
 	return ids, outside, nil
 }
@@ -497,7 +470,7 @@ func (m *Memory) Expire() (forgotten int) {
 		if due == nil {
 			return false
 		}
-		s := due.Value.(*memorySession)
+		s := &due.Value
 		if m.expireSession(s, oldest); len(s.Actions)+len(s.Identities) > 0 {
 			s.Set(m.sessionItem(s))
 			return true
@@ -523,7 +496,7 @@ func (m *Memory) Drop(productID string) {
 func (m *Memory) Users(productID string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.users[productID]
+	return len(m.users[productID])
 }
 
 // Bytes returns the size of a product's users and sessions in memory. Expired ones count until
