@@ -110,36 +110,24 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 		return nil, httpx.BadRequest("The gzip header of the request body is damaged.")
 	}
 	announced := int64(binary.LittleEndian.Uint32(b[len(b)-4:]))
-	for out := make([]byte, 0, min(announced, smallBody)+1); ; {
-		if len(out) == cap(out) {
-			var err error
-			if out, err = u.grow(out, announced); err != nil {
-				return nil, err
-			}
+	out := bytes.NewBuffer(make([]byte, 0, min(announced, smallBody)+bytes.MinRead))
+	_, err := io.CopyN(out, zr, smallBody)
+	if err == nil && u.limit >= smallBody {
+		if err = u.room(); err != nil {
+			return nil, err
 		}
-		n, err := zr.Read(out[len(out):cap(out)])
-		out = out[:len(out)+n]
-		switch {
-		case int64(len(out)) > u.limit:
-			return nil, unpackedTooLarge(u.limit)
-		case err == io.EOF:
-			return out, nil
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, httpx.BadRequest("The gzip data of the request body breaks off before its end.")
-		case err != nil:
-			return nil, httpx.BadRequest("The gzip data of the request body is damaged.")
-		}
+		out.Grow(int(min(announced, u.limit)) + bytes.MinRead)
+		_, err = io.CopyN(out, zr, u.limit-smallBody+1)
 	}
-}
-
-// grow increases the capacity of out, to at most one byte beyond the limit.
-func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
-	if err := u.room(); err != nil {
-		return nil, err
+	switch {
+	case int64(out.Len()) > u.limit:
+		return nil, unpackedTooLarge(u.limit)
+	case err == io.EOF:
+		return out.Bytes(), nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, httpx.BadRequest("The gzip data of the request body breaks off before its end.")
 	}
-	larger := make([]byte, len(out), min(max(4*int64(cap(out)), announced+1), max(u.limit, smallBody)+1))
-	copy(larger, out)
-	return larger, nil
+	return nil, httpx.BadRequest("The gzip data of the request body is damaged.")
 }
 
 func unpackedTooLarge(limit int64) error {
