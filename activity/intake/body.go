@@ -7,7 +7,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// The steps of a body, in order: Receive, JSON, Admit, decoding, Decoded, recording, Release. Its
+// The steps of a body, in order: Receive, open, Admit, decoding, Decoded, recording, Release. Its
 // bytes count against the shared room for arriving requests until Decoded, and its events against
 // the product's part of the room from Admit to Release. Large bodies wait for one of a few turns
 // to be unpacked and decoded. Small bodies, which are nearly all, do not wait.
@@ -21,7 +21,7 @@ type Body struct {
 	*httpx.Body
 	in       *Intake
 	encoding string
-	json     []byte // unpacked, nil before JSON; may share the body's memory
+	json     []byte // unpacked, nil before open; may share the body's memory
 	pass     func() // ends the body's turn; may be nil
 }
 
@@ -35,15 +35,26 @@ func (in *Intake) Receive(w http.ResponseWriter, r *http.Request, limit int64) (
 	return &Body{Body: body, in: in, encoding: r.Header.Get("Content-Encoding")}, nil
 }
 
-// JSON unpacks the JSON inside the body: from gzip, and from a form's base64 or lz-string. It
-// detects the format by content, but a Content-Encoding other than gzip is a 415. More than
-// MaxDecoded bytes are a 413. It does not validate the JSON. The result is valid until Decoded or
-// Release. A large body keeps its turn until Admit or Release. Call it once.
-func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
+// open returns the payload of a body, and its source: the first one that recognizes the first event,
+// or else the last of the sources, which must not be empty. It detects the format by content, but a
+// Content-Encoding other than gzip is a 415, and more than MaxDecoded bytes of JSON are a 413. A large
+// body is unpacked and validated in its turn. Call it once. Errors are responses.
+func (b *Body) open(ctx context.Context, sources ...*Source) (s *Source, p payload, err error) {
+	defer b.endPass()
 	u := unpacker{limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
-	defer func() { b.shrinkTo(int64(len(b.json))) }()
 	b.json, err = u.unpack(b.Bytes(), b.encoding)
-	return b.json, err
+	if b.pass != nil {
+		b.Shrink(b.in.opts.MaxDecoded - int64(len(b.json)))
+	}
+	if err != nil {
+		return nil, payload{}, err
+	}
+	for _, s = range sources {
+		if p, err = s.parse(b.json); err == nil && s.form.Recognizes != nil && s.form.Recognizes(outline(p.first())) {
+			break
+		}
+	}
+	return s, p, err
 }
 
 // awaitTurn waits for a turn to unpack and validate a large body, unless the body has one, and
@@ -59,13 +70,6 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	return b.Hold(b.in.opts.MaxDecoded)
 }
 
-// shrinkTo reduces the room that awaitTurn reserved to n bytes. Without a turn it does nothing.
-func (b *Body) shrinkTo(n int64) {
-	if b.pass != nil {
-		b.Shrink(b.in.opts.MaxDecoded - min(n, b.in.opts.MaxDecoded))
-	}
-}
-
 // endPass ends the body's turn, if it has one.
 func (b *Body) endPass() {
 	if b.pass != nil {
@@ -74,12 +78,11 @@ func (b *Body) endPass() {
 	}
 }
 
-// Admit waits for room for the JSON and the decoded events of a product's request. JSON must have
+// Admit waits for room for the JSON and the decoded events of a product's request. open must have
 // been called before. No product gets more than a quarter of the whole room. A large body also
 // waits for a turn to be decoded, which Decoded ends.
 func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 	n := int64(len(b.json))
-	b.endPass()
 	if err = b.Body.Admit(ctx, productID, n); err == nil && n > smallBody {
 		b.pass, err = b.Wait(ctx, b.in.room.Passes, productID, 1, n)
 	}

@@ -23,6 +23,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
+var anySource = NewSource(Form{}, func(*Reader) Decoder { return nil })
+
 // Passes over large bodies leave processors to small ones. At the limit of running passes another
 // large body waits for its turn, packed or not, and a small one does not wait.
 func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
@@ -36,7 +38,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 			b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/", bytes.NewReader(body)), 1<<20)
 			require.NoError(t, err)
 			defer b.Release()
-			if _, err := b.JSON(t.Context()); err != nil {
+			if _, _, err := b.open(t.Context(), anySource); err != nil {
 				return err, err
 			}
 			return nil, b.Admit(t.Context(), "acme")
@@ -113,7 +115,7 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 		[]byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
 		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)), 1<<20)
 		require.NoError(t, err)
-		if _, err = b.JSON(t.Context()); err == nil {
+		if _, _, err = b.open(t.Context(), anySource); err == nil {
 			require.NoError(t, b.Admit(t.Context(), "acme"))
 			b.Decoded()
 		}

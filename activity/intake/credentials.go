@@ -29,7 +29,7 @@ const maxForeign = 16
 
 // fits reports whether an event with a token, "" for none, belongs to the request's product. Unknown
 // tokens do not, and neither do tokens beyond maxForeign. The error is a 503.
-func (in *Intake) fits(t *taking, token string) (bool, error) {
+func (t *taking) fits(token string) (bool, error) {
 	if token == "" || token == t.call.Token {
 		return true, nil
 	}
@@ -37,7 +37,7 @@ func (in *Intake) fits(t *taking, token string) (bool, error) {
 	if known || len(t.tokens) == maxForeign {
 		return ok, nil
 	}
-	other, _, err := in.products.ProductOfToken(token)
+	other, _, err := t.in.products.ProductOfToken(token)
 	if err != nil {
 		return false, httpx.Unavailable(err)
 	}

@@ -30,54 +30,36 @@ type Call struct {
 // to the product of its token. A token in a header is checked before the body is read. Errors are
 // responses.
 func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, call Call) (_ Counts, err error) {
-	t := taking{source: src, call: call}
+	t := taking{in: in, source: src, call: call}
 	if call.Token != "" || call.Scheme != "" {
-		if err = in.own(w, r, &t); err != nil {
+		if err = t.own(w, r); err != nil {
 			return Counts{}, err
 		}
 	}
-	b, err := in.Receive(w, r, in.opts.MaxBody)
-	if err != nil {
+	if t.body, err = in.Receive(w, r, in.opts.MaxBody); err != nil {
 		return Counts{}, err
 	}
-	defer b.Release()
-	if _, t.payload, err = b.open(r.Context(), src); err != nil {
+	defer t.body.Release()
+	if _, t.payload, err = t.body.open(r.Context(), src); err != nil {
 		return Counts{}, err
 	}
 	if t.productID == "" {
 		t.call.Token = src.token(&t.payload)
-		if err = in.own(w, r, &t); err != nil {
+		if err = t.own(w, r); err != nil {
 			return Counts{}, err
 		}
 	}
 	t.private = r.Header.Get("Sec-GPC") == "1"
 	t.tokens = map[string]bool{}
-	return in.take(r.Context(), b, &t)
+	return t.take(r.Context())
 }
 
 // own finds the product of a request by its token, and checks that the page may send events to it.
-func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err error) {
-	if t.productID, err = in.productOf(t.call.Token, t.call.Scheme); err != nil {
+func (t *taking) own(w http.ResponseWriter, r *http.Request) (err error) {
+	if t.productID, err = t.in.productOf(t.call.Token, t.call.Scheme); err != nil {
 		return err
 	}
-	return in.CheckOrigin(w, r, t.productID)
-}
-
-// open returns the payload of a body, and its source: the first one that recognizes the first event,
-// or else the last of the sources, which must not be empty. A large body is unpacked and validated
-// in its turn.
-func (b *Body) open(ctx context.Context, sources ...*Source) (s *Source, p payload, err error) {
-	defer b.endPass()
-	json, err := b.JSON(ctx)
-	if err != nil {
-		return nil, payload{}, err
-	}
-	for _, s = range sources {
-		if p, err = s.parse(json); err == nil && s.form.Recognizes != nil && s.form.Recognizes(outline(p.first())) {
-			break
-		}
-	}
-	return s, p, err
+	return t.in.CheckOrigin(w, r, t.productID)
 }
 
 // CheckToken refuses a request from a page that may not send events to the token's product. It does
@@ -117,6 +99,8 @@ func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, l
 
 // taking is the state of a request on its way to the sink.
 type taking struct {
+	in        *Intake
+	body      *Body
 	source    *Source
 	call      Call
 	payload   payload
@@ -125,92 +109,91 @@ type taking struct {
 	tokens    map[string]bool   // whether other tokens fit the product; nil if any token does
 	private   bool              // the browser sends Global Privacy Control
 	limit     int               // the number of leading events to accept; 0 for all
+
+	// These are decoded from the payload.
+	events  []activity.Event
+	seeking []int    // indices of events that need a session of their user
+	erased  []string // users to erase
+	ignored Ignored
 }
 
 // take records the events of a request. It releases the body's bytes first, so a slow sink does not
 // hold them.
-func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) {
-	if err := b.Admit(ctx, t.productID); err != nil {
+func (t *taking) take(ctx context.Context) (Counts, error) {
+	if err := t.body.Admit(ctx, t.productID); err != nil {
 		return Counts{}, err
 	}
-	d, err := in.decode(ctx, b, t)
+	err := t.decode(ctx)
 	t.payload = payload{}
-	b.Decoded()
+	t.body.Decoded()
 	if err != nil {
 		return Counts{}, err
 	}
-	if err := in.place(ctx, t.productID, d.events, d.seeking); err != nil {
+	if err := t.place(ctx); err != nil {
 		return Counts{}, err
 	}
-	counts, err := in.Record(ctx, t.productID, d.events, d.ignored)
+	counts, err := t.in.Record(ctx, t.productID, t.events, t.ignored)
 	if err != nil {
 		return Counts{}, err
 	}
-	slices.Sort(d.erased)
-	for _, user := range slices.Compact(d.erased) { // after the request's other events
-		if err := in.opts.Erase(ctx, t.productID, user); err != nil {
+	slices.Sort(t.erased)
+	for _, user := range slices.Compact(t.erased) { // after the request's other events
+		if err := t.in.opts.Erase(ctx, t.productID, user); err != nil {
 			return Counts{}, httpx.Unavailable(err)
 		}
 	}
-	in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(len(d.erased)))
-	counts.Accepted += len(d.erased)
+	t.in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(len(t.erased)))
+	counts.Accepted += len(t.erased)
 	return counts, nil
-}
-
-// decoded holds the decoded events of a request.
-type decoded struct {
-	events  []activity.Event
-	seeking []int // indices of events that need a session of their user
-	erased  []string
-	ignored Ignored
 }
 
 // decode decodes the events of a request. It calls Call.Taken for each event after judge and before
 // vouch. The error is a response, and invalidates the events.
-func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, err error) {
-	product, err := in.product(t.productID)
+func (t *taking) decode(ctx context.Context) error {
+	product, err := t.in.product(t.productID)
 	if err != nil {
-		return d, err
+		return err
 	}
 	t.private = t.private && product.RespectGPC
-	v := voucher{t.standing, product.IdentitySecrets, b.Arrived()}
-	d.events = make([]activity.Event, 0, t.payload.count)
-	from := Request{Arrived: b.Arrived(), SentAt: cmp.Or(t.call.SentAt, t.payload.sentAt, t.call.QuerySentAt),
+	arrived := t.body.Arrived()
+	v := voucher{t.standing, product.IdentitySecrets, arrived}
+	t.events = make([]activity.Event, 0, t.payload.count)
+	from := Request{Arrived: arrived, SentAt: cmp.Or(t.call.SentAt, t.payload.sentAt, t.call.QuerySentAt),
 		Kind: t.call.Kind, Webhook: t.standing == activity.Reported, Events: product.Events}
 	read := 0
 	t.source.each(&t.payload, from, func(token string, m *Meaning) bool {
 		read++
-		if err = in.judge(t, m, read, token); t.call.Taken != nil {
+		if err = t.judge(m, read, token); t.call.Taken != nil {
 			t.call.Taken(m)
 		}
 		switch {
 		case m.Reason != "":
-			in.Ignore(ctx, &d.ignored, t.productID, m.SessionID, m.Reason)
+			t.in.Ignore(ctx, &t.ignored, t.productID, m.SessionID, m.Reason)
 			return err == nil
 		case m.Erases:
-			if d.erased = append(d.erased, m.UserID); len(d.erased) > maxErased {
+			if t.erased = append(t.erased, m.UserID); len(t.erased) > maxErased {
 				err = httpx.Errorf(http.StatusRequestEntityTooLarge,
 					"The request asks for more than the limit of %d erasures.", maxErased)
 			}
 			return err == nil
 		}
-		m.Received = b.Arrived()
+		m.Received = arrived
 		v.vouch(&m.Event, m.Proof)
 		if m.SeeksSession && m.SessionID == "" && m.UserID != "" {
-			d.seeking = append(d.seeking, len(d.events))
+			t.seeking = append(t.seeking, len(t.events))
 		}
-		d.events = append(d.events, m.Event)
+		t.events = append(t.events, m.Event)
 		return err == nil
 	})
-	return d, err
+	return err
 }
 
 // judge sets the reason for ignoring an event that the request must not contain. number counts the
 // request's events from 1, and token is the event's own. An error is the response to the request.
-func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err error) {
+func (t *taking) judge(m *Meaning, number int, token string) (err error) {
 	fits := true
 	if t.tokens != nil {
-		fits, err = in.fits(t, token)
+		fits, err = t.fits(token)
 	}
 	switch {
 	case t.limit > 0 && number > t.limit:
@@ -219,7 +202,7 @@ func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err er
 		m.Reason = ReasonGPC
 	case m.Reason == "" && !fits:
 		m.Reason = ReasonToken
-	case m.Erases && (in.opts.Erase == nil || t.standing != activity.Reported):
+	case m.Erases && (t.in.opts.Erase == nil || t.standing != activity.Reported):
 		m.Reason = ReasonDelete
 	}
 	return err
@@ -237,11 +220,11 @@ const maxSought = 128
 // down.
 const seekTimeout = 3 * time.Second
 
-// place sets the sessions of the events at the given indices. Events with the same user and standing
-// get the same session, except that events with and without an action may differ. The error is a
+// place sets the sessions of the events that seek one. Events with the same user and standing get the
+// same session, except that events with and without an action may differ. The error is a
 // 503, after which some of the events may have been changed.
-func (in *Intake) place(ctx context.Context, productID string, events []activity.Event, seeking []int) error {
-	if in.opts.SessionOf == nil || len(seeking) == 0 {
+func (t *taking) place(ctx context.Context) error {
+	if t.in.opts.SessionOf == nil || len(t.seeking) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
@@ -252,13 +235,13 @@ func (in *Intake) place(ctx context.Context, productID string, events []activity
 		acts     bool
 	}
 	found := map[seeker]string{}
-	for _, i := range seeking {
-		e := &events[i]
+	for _, i := range t.seeking {
+		e := &t.events[i]
 		who := seeker{e.UserID, e.Standing, e.Action != nil}
 		sessionID, known := found[who]
 		if !known && len(found) < maxSought {
 			var err error
-			if sessionID, err = in.opts.SessionOf(ctx, productID, e); err != nil {
+			if sessionID, err = t.in.opts.SessionOf(ctx, t.productID, e); err != nil {
 				return httpx.Unavailable(err)
 			}
 			found[who] = sessionID

@@ -66,26 +66,25 @@ func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Sou
 		return Counts{}, errSecret
 	}
 	done := httpx.Hasten(w, httpx.BodyTime)
-	b, err := in.Receive(w, r, in.opts.MaxBody)
-	if err != nil {
+	t := taking{in: in, productID: productID, standing: activity.Reported}
+	if t.body, err = in.Receive(w, r, in.opts.MaxBody); err != nil {
 		return Counts{}, err
 	}
 	done()
-	defer b.Release()
-	t := taking{productID: productID, standing: activity.Reported}
+	defer t.body.Release()
 	open := sync.OnceValue(func() (err error) {
-		t.source, t.payload, err = b.open(r.Context(), sources...)
+		t.source, t.payload, err = t.body.open(r.Context(), sources...)
 		return err
 	})
 	// Without a proof the body is not unpacked, unless the request claims a signature of the
 	// first event.
-	if err := in.prove(&t, &proof, b, open); err != nil {
+	if err := t.prove(&proof, open); err != nil {
 		return Counts{}, err
 	}
 	if err := open(); err != nil {
 		return Counts{}, err
 	}
-	return in.take(r.Context(), b, &t)
+	return t.take(r.Context())
 }
 
 // webhookProof is a webhook's evidence that it comes from the product.
@@ -98,21 +97,21 @@ type webhookProof struct {
 // wrong or the product has no secret. A secret that another server has just issued is valid
 // immediately; see [access.CheckCurrent]. A failure to open the body is not reported here, so that
 // it is not reported as a wrong secret.
-func (in *Intake) prove(t *taking, proof *webhookProof, b *Body, open func() error) error {
-	return access.CheckCurrent(in.products, t.productID, func() error {
-		product, err := in.product(t.productID)
+func (t *taking) prove(proof *webhookProof, open func() error) error {
+	return access.CheckCurrent(t.in.products, t.productID, func() error {
+		product, err := t.in.product(t.productID)
 		if err != nil {
 			return err
 		}
 		secret := product.WebhookSecret
-		if verify(secret, proof.secrets, b.Bytes()) {
+		if verify(secret, proof.secrets, t.body.Bytes()) {
 			return nil
 		}
 		if secret == "" || proof.signature == "" {
 			return errSecret
 		}
 		_ = open()
-		if !proof.signs(secret, b.signable(&t.payload)) {
+		if !proof.signs(secret, t.body.signable(&t.payload)) {
 			return errSecret
 		}
 		t.limit = 1
