@@ -194,23 +194,20 @@ func afterLast(s, part string) int {
 	return 0
 }
 
-// credentialWords are the words, in lower case, that make a parameter's value secret.
-var credentialWords = map[string]bool{
+// credentials are the words, and the names of several words in one, in lower case, that make a
+// parameter's value secret.
+var credentials = map[string]bool{
 	"token": true, "secret": true, "password": true, "passwd": true, "pass": true, "pwd": true,
 	"auth": true, "authorization": true, "key": true, "otp": true, "pin": true, "sig": true, "signature": true,
 	"session": true, "sid": true, "jwt": true, "saml": true, "code": true, "state": true, "nonce": true,
 	"credential": true, "ticket": true, "assertion": true,
-}
 
-// credentialNames are names of several words in one, in lower case and without
-// separators.
-var credentialNames = map[string]bool{
 	"accesskey": true, "apikey": true, "authkey": true, "privatekey": true, "secretkey": true, "sessionkey": true,
 	"accesscode": true, "authcode": true, "passcode": true, "passphrase": true,
-	"jsessionid": true, "phpsessid": true, "sessid": true, "sessionid": true,
+	"jsessionid": true, "phpsessid": true, "sessid": true, "sessionid": true, "samlart": true,
 }
 
-// credentialEndings are the endings of single-word names of credentials: "accesstoken",
+// credentialEndings are the endings of other such words: "accesstoken",
 // "clientsecret".
 var credentialEndings = [][]byte{[]byte("token"), []byte("secret"), []byte("password"), []byte("passwd")}
 
@@ -410,7 +407,7 @@ func isCredentialPart(part string) bool {
 	for i := range len(part) {
 		isSeparator := strings.IndexByte("-_.", part[i]) >= 0
 		if isSeparator || beginsWord(part, i) {
-			if credentialWords[string(whole[word:])] {
+			if isCredentialWord(whole[word:]) {
 				return true
 			}
 			word = len(whole)
@@ -423,17 +420,20 @@ func isCredentialPart(part string) bool {
 			whole = append(whole, part[i])
 		}
 	}
-	return credentialWords[string(whole[word:])] || credentialNames[string(whole)] ||
-		slices.ContainsFunc(credentialEndings, func(end []byte) bool { return bytes.HasSuffix(whole, end) })
+	return isCredentialWord(whole[word:]) || isCredentialWord(whole)
 }
 
-// beginsWord reports whether a capital letter at s[i] begins a word: it follows a lower-case or
-// non-ASCII letter, or is the last of several capitals before one.
+// isCredentialWord checks a word, or a name without separators. A number may follow: "password2".
+func isCredentialWord(word []byte) bool {
+	word = bytes.TrimRight(word, decimals)
+	return credentials[string(word)] ||
+		slices.ContainsFunc(credentialEndings, func(end []byte) bool { return bytes.HasSuffix(word, end) })
+}
+
+// beginsWord reports whether s[i] begins a word: it is a capital letter that follows no other one, or
+// the last of several before a lower-case letter.
 func beginsWord(s string, i int) bool {
-	if i == 0 || !isUpper(s[i]) {
-		return false
-	}
-	return isLower(s[i-1]) || s[i-1] >= utf8.RuneSelf || isUpper(s[i-1]) && i+1 < len(s) && isLower(s[i+1])
+	return i > 0 && isUpper(s[i]) && (!isUpper(s[i-1]) || i+1 < len(s) && isLower(s[i+1]))
 }
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }

@@ -58,6 +58,9 @@ func TestCleanURL(t *testing.T) {
 		{"words run together", host + "/?apitoken=x&LoginToken=x&appsecret=x&newpassword=x&userpasswd=x&passcode=x&sessid=x",
 			host + "/?apitoken=redacted&LoginToken=redacted&appsecret=redacted&newpassword=redacted&" +
 				"userpasswd=redacted&passcode=redacted&sessid=redacted"},
+		{"words before and after numbers", host + "/?password2=x&IDToken1=x&oauth2State=x&my_apikey=x&SAMLart=x&code39=x",
+			host + "/?password2=redacted&IDToken1=redacted&oauth2State=redacted&my_apikey=redacted&SAMLart=redacted&" +
+				"code39=redacted"},
 		{"words that are no credentials", host +
 			"/?pinned=1&author=a&ticketing=b&SAMPLE=c&passage=d&stateless=e&Keys=f&codec=g",
 			host + "/?pinned=1&author=a&ticketing=b&SAMPLE=c&passage=d&stateless=e&Keys=f&codec=g"},
