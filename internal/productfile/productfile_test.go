@@ -388,6 +388,7 @@ func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
 		"after wide letters": {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
 		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret,
 			"line 1, column 37: not valid JSON: it ends too soon"},
+		"Latin-1":      {"{\n \"products\": \"\u00e4\xe4\"}", "line 2, column 16: not valid JSON: a character is not UTF-8"},
 		"blank":        {" ", "line 1, column 1: not valid JSON: it ends too soon"},
 		"second value": {"{}\n{}", "line 2"},
 	}

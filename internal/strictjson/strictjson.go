@@ -83,19 +83,32 @@ func (d *Decoder) Decode(data []byte, into any) {
 		d.Wrong.Add("%s", malformed(data, err))
 		return
 	}
+	for at := 0; at < len(data); { // encoding/json would replace the bytes
+		r, size := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && size == 1 {
+			d.Wrong.Add("%s: not valid JSON: a character is not UTF-8", place(data[:at]))
+			return
+		}
+		at += size
+	}
 	d.value("", whole, reflect.ValueOf(into).Elem(), false)
 }
 
-// malformed describes where JSON is malformed, or that it ends too soon. Lines and columns
-// count from 1, columns in characters, as in editors.
+// malformed describes where JSON is malformed, or that it ends too soon.
 func malformed(data []byte, err error) string {
 	syntax, _ := errors.AsType[*json.SyntaxError](err)
 	problem, before := "not valid JSON", data[:max(syntax.Offset-1, 0)]
 	if endsTooSoon(data) {
 		problem, before = "not valid JSON: it ends too soon", bytes.TrimRight(data, " \t\r\n")
 	}
+	return place(before) + ": " + problem
+}
+
+// place describes the place after some text. Lines and columns count from 1, columns in characters,
+// as in editors.
+func place(before []byte) string {
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
-	return fmt.Sprintf("line %d, column %d: %s", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line), problem)
+	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line))
 }
 
 // endsTooSoon reports whether the data are a prefix of a JSON value.
