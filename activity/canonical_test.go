@@ -147,7 +147,7 @@ func TestCanonicalURL_replacesIdentifiers(t *testing.T) {
 			"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV", "doc_deadbee1", "pi_3MtwBwLkdIwHu7ix28a3tqPa", "Invoice_000123",
 			"report_2026-10-01"},
 		"date": {"2026-10-01", "2026-1-9", "2026_10_01", "01-10-2026", "20261001", "2026-10-01T10:15:00Z",
-			"2026-10-01T10%3A15%3A00Z"},
+			"2026-10-01T10%3A15%3A00Z", "1.10.2026"},
 	}
 	for kind, segments := range identifiers {
 		for _, segment := range segments {

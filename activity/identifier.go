@@ -18,7 +18,7 @@ var (
 	idForm = regexp.MustCompile(`^(?:[0-9A-Fa-f]{8,}` +
 		`|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|eyJ[\w-]+\.[\w-]+\.[\w-]*)$`)
 	// dateForm has the year first or last, and may have a time.
-	dateForm = regexp.MustCompile(`^(?:\d{4}[-_]\d\d?[-_]\d\d?|\d\d?[-_]\d\d?[-_]\d{4})(?:T[\d:.Z+-]*)?$`)
+	dateForm = regexp.MustCompile(`^(?:\d{4}[-_]\d\d?[-_]\d\d?|\d\d?[-_.]\d\d?[-_.]\d{4})(?:T[\d:.Z+-]*)?$`)
 	// tokenForm uses the alphabet of URL-safe base64.
 	tokenForm = regexp.MustCompile(`^[\w-]{16,}={0,2}$`)
 	// slugForm is several words, small numbers and words with a number in them,
