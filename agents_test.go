@@ -21,8 +21,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // context returns the context of a person of acme.
@@ -140,6 +143,14 @@ User ada (reported) is on the billing page (https://app.example.com/billing): `+
 
 // A session that has had more actions than are kept began with its first one all the same, except for
 // somebody who came to it later.
+func TestContext_tellsTheTimeByTheClockOfTheLog(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) {
+		o.Log = &watchtest.Log{Log: musttest.New(memorylog.New(nil)), Skew: -10 * time.Minute}
+	})
+	s.acts("a1", "ada", "s1", "$pageview", "/a", "")
+	assert.Less(t, s.context("user_id=ada").HereS, 60.0)
+}
+
 func TestContext_saysHowLongABusySessionLasts(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.MaxEvents = 3 })
 	began := time.Now().Add(-50 * time.Minute)

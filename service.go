@@ -173,7 +173,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, s.dir, s.connector, s.presence.List)
-		s.agents = agentview.New(store, s.dir, s.connector, s.agentSettings, s.presence.First, o.Retention.TTL, o.MaxEvents)
+		s.agents = agentview.New(store, s.engine.Now, s.dir, s.connector, s.agentSettings, s.presence.First,
+			o.Retention.TTL, o.MaxEvents)
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.followDesks)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})

@@ -22,6 +22,7 @@ import (
 // View reads contexts. It is safe for concurrent use and keeps nothing between calls.
 type View struct {
 	store recent.Store
+	now   func() time.Time // by the log's clock, from which actions take their times
 	dir   *directory.Directory
 	desks *connector.Connector
 	// product returns a product's desks and the prompt for its agents. It is called once for
@@ -33,11 +34,11 @@ type View struct {
 }
 
 // New returns a view. A zero ttl is activity.DefaultTTL, a zero maxEvents recent.DefaultMaxEvents.
-func New(store recent.Store, dir *directory.Directory, desks *connector.Connector,
+func New(store recent.Store, now func() time.Time, dir *directory.Directory, desks *connector.Connector,
 	product func(productID string) (connector.Product, string, error), first func(productID, sessionID string) float64,
 	ttl time.Duration, maxEvents int,
 ) *View {
-	return &View{store, dir, desks, product, first,
+	return &View{store, now, dir, desks, product, first,
 		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
 }
 

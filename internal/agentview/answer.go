@@ -14,7 +14,7 @@ import (
 // buildAnswer builds the answer from everything read so far. It reads nothing more, and the clock only
 // once.
 func (r *reading) buildAnswer(after recent.Position) (err error) {
-	now := time.Now()
+	now := r.view.now()
 	c := &r.answer
 	c.ProductID, c.UserID, c.AsOf = r.productID, r.userID, activity.Seconds(now)
 	c.SessionIDs = append([]string{}, r.ids...)
