@@ -392,6 +392,30 @@ func TestContext_statesTheStanding(t *testing.T) {
 	assert.Contains(t, s.context("user_id=eve").Text, "User eve (claimed, not verified)")
 }
 
+// A session that claims a user's ID neither passes for the user nor changes what is known of them.
+func TestContext_claimsLeadToAUserAsClaims(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, withIdentity(""))
+	const evil, own = "eve@evil.example", "mallory@evil.example"
+	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada"), "$email_hash": userHash(mail),
+		"$set": map[string]any{"email": mail}})
+	hers, _ := d.intercom.Created("", helpdesktest.IntercomContact{}, "Hello")
+	s.link("s1", hers)
+	s.happens(false, "$pageview", "ada", "s2", map[string]any{"$set": map[string]any{"email": evil}})
+	conversation := d.opens(s, evil, "It is me")
+	c := s.context("conversation_id=" + conversation)
+	assert.Equal(t, []string{"ada", "claimed", evil}, []string{c.UserID, c.Identity, c.Email})
+	assert.Contains(t, c.Text, "(user ada, claimed, not verified)")
+	c = s.context("user_id=ada")
+	assert.Equal(t, []string{"signed", mail, hers}, []string{c.Identity, c.Email, c.ConversationID})
+
+	s.happens(false, "$pageview", "ada", "s3", map[string]any{"$email_hash": userHash(own),
+		"$set": map[string]any{"email": own}})
+	c = s.context("email=" + own)
+	assert.Equal(t, []string{"signed", own}, []string{c.Identity, c.Email})
+	assert.Equal(t, 2, strings.Count(c.Text, "ago, not verified: "), "only the address is signed, not that ada has it")
+}
+
 // A user who only claims to be in another's signed or reported session leads no reader to a page.
 func TestContext_ofASessionHasNoClaimedUsers(t *testing.T) {
 	for name, signed := range map[string]map[string]any{"signed": {"$user_hash": userHash("ada")}, "reported": nil} {

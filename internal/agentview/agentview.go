@@ -52,13 +52,14 @@ type reading struct {
 	product   connector.Product
 	query     agent.Query
 
-	subjects []recent.Subject // the person: a user, a conversation's users, or a session without a user
-	userID   string           // the person's, or the first of several; "" for an anonymous visitor
-	link     connector.Link   // the one asked for, or from the person's newest session with one
-	unproven bool             // the link asked for may be forged
-	upto     recent.Position  // seen is complete up to it; the next answer begins after it
-	seen     recent.Records   // all stored actions of the person, ordered by start
-	ids      []string         // sessions, the one seen last at the end of the list
+	subjects []recent.Subject  // the person: a user, a conversation's users, or a session without a user
+	userID   string            // the person's, or the first of several; "" for an anonymous visitor
+	link     connector.Link    // the one asked for, or from the person's newest session with one
+	unproven bool              // the link asked for may be forged
+	sure     activity.Standing // of userID where the query found it
+	upto     recent.Position   // seen is complete up to it; the next answer begins after it
+	seen     recent.Records    // all stored actions of the person, ordered by start
+	ids      []string          // sessions, the one seen last at the end of the list
 	// sessions has an entry for each of ids and for the requested session.
 	sessions map[string]directory.Session
 	answer   agent.Context
@@ -96,6 +97,7 @@ func (r *reading) findPerson() (err error) {
 	if r.product, r.answer.Prompt, err = r.view.product(r.productID); err != nil {
 		return err
 	}
+	r.sure = activity.Signed
 	switch q := &r.query; {
 	case q.UserID != "":
 		r.addSubject(q.UserID, "")
@@ -137,7 +139,7 @@ func (r *reading) findEmail() error {
 	case err != nil:
 		return err
 	case strings.EqualFold(s.Email, email):
-		r.ids = []string{id}
+		r.ids, r.sure = []string{id}, s.Standing
 		r.addSubject(s.UserID, id)
 		return nil
 	}
@@ -172,7 +174,14 @@ func (r *reading) findConversation() error {
 			linked, users = append(linked, r.ids[i]), append(users, cmp.Or(user, s.UserID))
 		}
 	}
-	return r.addOne(linked, users)
+	err = r.addOne(linked, users)
+	r.sure = activity.Claimed
+	for _, s := range known {
+		if s.UserID == r.userID { // who has left a session counts as claimed there
+			r.sure = max(r.sure, s.Standing)
+		}
+	}
+	return err
 }
 
 // addOne adds one person's sessions of a conversation, the newest first, with their users: the first
@@ -317,17 +326,36 @@ func (r *reading) ordered(ids []string) []string {
 	return ids
 }
 
-// address finds the person's address: the requested one, else the one in the user's newest
-// session with an address, else the one recorded for the user.
-func (r *reading) address() error {
-	c := &r.answer
-	c.Email = r.query.Email
-	for _, id := range slices.Backward(r.ids) {
-		if s := r.sessions[id]; c.Email == "" && s.UserID == r.userID {
-			c.Email = s.Email
+// standingOfUser returns the standing of the user ID in a session. It is no higher than where the query found
+// the ID: a session that claims it leads to the user's others as a claim.
+func (r *reading) standingOfUser(s *directory.Session) activity.Standing {
+	return min(s.Standing, r.sure)
+}
+
+// newest returns the newest session of the highest rank, or the zero session if no rank reaches zero.
+func (r *reading) newest(rank func(*directory.Session) int) (found directory.Session) {
+	best := 0
+	for _, id := range r.ids {
+		s := r.sessions[id]
+		if n := rank(&s); n >= best {
+			found, best = s, n
 		}
 	}
-	if c.Email != "" || r.userID == "" {
+	return found
+}
+
+// address finds the person's address: the requested one, else the one in the user's newest session with an
+// address, among those of the highest standing, else the one recorded for the user.
+func (r *reading) address() error {
+	from := r.newest(func(s *directory.Session) int {
+		if s.Email == "" || s.UserID != r.userID {
+			return -1
+		}
+		of := r.standingOfUser(s)
+		return int(of)<<8 + int(min(of, s.EmailStanding))
+	})
+	c := &r.answer
+	if c.Email = cmp.Or(r.query.Email, from.Email); c.Email != "" || r.userID == "" {
 		return nil
 	}
 	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, r.userID)
@@ -337,15 +365,18 @@ func (r *reading) address() error {
 	return err
 }
 
-// findLink finds the person's conversation, unless the query named it: the newest
-// session's with a link, if the link is the person's. The summary comes from the newest
-// session that has one.
+// findLink finds the person's conversation, unless the query named it: the newest session's with a link, among
+// those of the highest standing, if the link is the person's. The summary comes from the newest session that
+// has one.
 func (r *reading) findLink() error {
-	for _, id := range slices.Backward(r.ids) {
-		s := r.sessions[id]
-		if r.link.ConversationID == "" && s.ConversationID != "" && r.isTheirs(&s) {
-			r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
-		}
+	if r.link.ConversationID == "" {
+		s := r.newest(func(s *directory.Session) int {
+			if s.ConversationID == "" || !r.isTheirs(s) {
+				return -1
+			}
+			return int(r.standingOfUser(s))
+		})
+		r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
 	}
 	r.answer.ConversationID = r.link.ConversationID
 	if r.link.Desk == "" {

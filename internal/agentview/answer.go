@@ -95,7 +95,7 @@ func (r *reading) setPage(now time.Time) (sessionID string, err error) {
 
 // standing returns the standing of the person's identity, the highest over all sessions: the
 // address's if that was requested, else the user ID's, which is no higher than the conversation's
-// link. It returns false for an unidentified visitor.
+// link and the ID's standing in the linked sessions. It returns false for an unidentified visitor.
 func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
 	for _, s := range r.sessions {
@@ -105,7 +105,7 @@ func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 				standing, isKnown = max(standing, s.EmailStanding), true
 			}
 		case isNamed && s.UserID == r.userID: // a session of the user
-			standing, isKnown = max(standing, s.Standing), true
+			standing, isKnown = max(standing, r.standingOfUser(&s)), true
 		case !isNamed && r.query.UserID == "" && s.Email != "": // an address that a visitor stated
 			standing, isKnown = max(standing, s.EmailStanding), true
 		}
@@ -132,7 +132,7 @@ func (r *reading) isVisitor() bool {
 func (r *reading) standingIn(sessionID string) (standing activity.Standing) {
 	s := r.sessions[sessionID]
 	if r.userID != "" && s.UserID == r.userID {
-		standing = s.Standing
+		standing = r.standingOfUser(&s)
 	}
 	if s.Email != "" && strings.EqualFold(s.Email, r.answer.Email) {
 		standing = max(standing, s.EmailStanding)
