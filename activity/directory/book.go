@@ -150,10 +150,15 @@ type fact struct {
 	Email     string            `json:"email,omitempty"`      // of a user
 	SessionID string            `json:"session_id,omitempty"` // of an email address
 	Standing  activity.Standing `json:"standing,omitempty"`
-	At        int64             `json:"at,omitempty"` // microseconds since the epoch
+	OfUser    activity.Standing `json:"of_user,omitempty"` // of the user's ID
+	At        int64             `json:"at,omitempty"`      // microseconds since the epoch
 }
 
 func (f *fact) value() string { return f.Email + f.SessionID }
+
+// rank orders facts by standing. Among addresses of one standing, one that a signed user stated ranks above one
+// that anybody stated for that user.
+func (f *fact) rank() activity.Standing { return f.Standing<<4 | f.OfUser }
 
 // load reads the documents that the book lacks in one call to the store. After an error the book
 // has none of them.
@@ -232,7 +237,8 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		e := &events[i]
 		b.learn(s, e)
 		if e.Email != "" && e.UserID != "" {
-			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding)}, e)
+			b.note(ofUser(e.UserID),
+				fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
 		}
 		if e.Email != "" && sessionID != "" {
 			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: e.EmailStanding}, e)
@@ -288,10 +294,10 @@ func (b *Book) Count(sessionID string, actions int) {
 func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	f.At = e.Time.UnixMicro()
 	switch p := b.stored[about]; {
-	case overrides(e, f.Standing, p.fact.Standing, p.fact.At):
+	case overrides(e, f.rank(), p.fact.rank(), p.fact.At):
 		p.fact = f
 		b.change(p)
-	case f.value() == p.fact.value() && f.Standing < p.fact.Standing:
+	case f.value() == p.fact.value() && f.rank() < p.fact.rank():
 		b.change(p)
 	}
 }

@@ -99,6 +99,23 @@ func TestDirectory_keepsAUsersSignedAddress(t *testing.T) {
 	})
 }
 
+// An address that a signed user states stays above another that anybody states for that user, though both are claims.
+func TestDirectory_keepsTheAddressOfASignedUser(t *testing.T) {
+	inEveryOrder(t, []activity.Event{
+		standing(verified, claimed, seen(1, "s1", "ada", "ada@x.example")),
+		standing(claimed, claimed, seen(5, "s2", "ada", "eve@x.example")),
+		standing(claimed, verified, seen(6, "s3", "ada", "eve@x.example")),
+	}, func(t *testing.T, events []activity.Event) {
+		d := newDirectory(0)
+		for _, e := range events {
+			d.learn(t, e)
+		}
+		s := d.learn(t, standing(verified, claimed, seen(9, "new", "ada", "")))
+		assert.Equal(t, "ada@x.example", s.Email)
+		assert.Equal(t, claimed, s.EmailStanding)
+	})
+}
+
 // A session that only claims to be a user's has the user's address as a claim.
 func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
 	d := newDirectory(0)
