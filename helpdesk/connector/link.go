@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -373,20 +375,37 @@ func (l *linker) resumed(ctx context.Context, productID, sessionID, email string
 	return next, nil
 }
 
-// newest returns the session of a user's newest action, empty for none.
-func (l *linker) newest(ctx context.Context, productID, userID string) (string, directory.Session, error) {
+// newest returns the session of a user's newest action, among the user's sessions of the highest standing,
+// empty for none.
+func (l *linker) newest(ctx context.Context, productID, userID string) (id string, s directory.Session, err error) {
 	if userID == "" {
-		return "", directory.Session{}, nil
+		return "", s, nil
 	}
-	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{UserID: userID}, 1)
-	if err != nil || len(found.Records) == 0 {
+	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{UserID: userID}, math.MaxInt)
+	if err != nil {
+		return "", s, err
+	}
+	var ids []string
+	for _, r := range slices.Backward(found.Records) {
+		if r.Session != "" && !slices.Contains(ids, r.Session) {
+			ids = append(ids, r.Session)
+		}
+	}
+	known, err := l.store.dir.Sessions(ctx, productID, ids...)
+	if err != nil || len(ids) == 0 {
+		return "", s, err
+	}
+	best, highest := 0, activity.Claimed
+	for i := range known {
+		if known[i].UserID == userID && known[i].Standing > highest {
+			best, highest = i, known[i].Standing
+		}
+	}
+	s, isKnown, err := l.store.dir.Session(ctx, productID, ids[best])
+	if err != nil || !isKnown {
 		return "", directory.Session{}, err
 	}
-	session, known, err := l.store.dir.Session(ctx, productID, found.Records[0].Session)
-	if err != nil || !known {
-		return "", directory.Session{}, err
-	}
-	return found.Records[0].Session, session, nil
+	return ids[best], s, nil
 }
 
 // addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.

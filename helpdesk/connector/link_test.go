@@ -273,6 +273,10 @@ func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
 			visit{"said", "ada", address, activity.Claimed}, helpdesk.Contact{Email: address}, "said"},
 		"an address that no session stated": {visit{"", "ada", address, activity.Claimed}, time.Hour,
 			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: "Ada@x.example", UserID: "ada"}, "s2"},
+		"a signed user": {visit{"s1", "ada", "", activity.Signed}, time.Hour,
+			visit{"s2", "ada", "", activity.Signed}, helpdesk.Contact{UserID: "ada"}, "s2"},
+		"a user ID that is claimed elsewhere": {visit{"s1", "ada", "", activity.Signed}, time.Hour,
+			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{UserID: "ada"}, "s1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
