@@ -416,6 +416,20 @@ func TestContext_claimsLeadToAUserAsClaims(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(c.Text, "ago, not verified: "), "only the address is signed, not that ada has it")
 }
 
+// A claim that is linked later does not change who is in a conversation.
+func TestContext_ofAConversationIsOfTheHighestStanding(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, withIdentity(""))
+	address := map[string]any{"email": mail}
+	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada"), "$set": address})
+	conversation := d.opens(s, mail, "Hello")
+	s.happens(false, "$pageview", "eve", "s2", map[string]any{"$set": address})
+	require.Equal(t, "linked", s.send(d.intercom.Replied(s.url+"/chatbot-webhook/acme", conversation, "Hello?")).says(t))
+	c := s.context("conversation_id=" + conversation)
+	assert.Equal(t, []string{"ada", "signed", "s1 s2"}, []string{c.UserID, c.Identity, strings.Join(c.SessionIDs, " ")})
+	assert.Equal(t, 1, strings.Count(c.Text, "ago, not verified: "))
+}
+
 // A user who only claims to be in another's signed or reported session leads no reader to a page.
 func TestContext_ofASessionHasNoClaimedUsers(t *testing.T) {
 	for name, signed := range map[string]map[string]any{"signed": {"$user_hash": userHash("ada")}, "reported": nil} {

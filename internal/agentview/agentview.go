@@ -168,36 +168,44 @@ func (r *reading) findConversation() error {
 	if err != nil {
 		return err
 	}
-	var linked, users []string
-	for i, s := range slices.Backward(known) { // the newest link decides who it is
+	var all []participant
+	for i, s := range slices.Backward(known) { // the newest link decides who it is, among those of a standing
 		if user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID); ok {
-			linked, users = append(linked, r.ids[i]), append(users, cmp.Or(user, s.UserID))
+			p := participant{r.ids[i], cmp.Or(user, s.UserID), activity.Claimed}
+			if p.user == s.UserID { // who has left the session counts as claimed
+				p.standing = s.Standing
+			}
+			all = append(all, p)
 		}
 	}
-	err = r.addOne(linked, users)
-	r.sure = activity.Claimed
-	for _, s := range known {
-		if s.UserID == r.userID { // who has left a session counts as claimed there
-			r.sure = max(r.sure, s.Standing)
-		}
-	}
-	return err
+	slices.SortStableFunc(all, func(a, b participant) int { return cmp.Compare(b.standing, a.standing) })
+	return r.addOne(all)
 }
 
-// addOne adds one person's sessions of a conversation, the newest first, with their users: the first
-// named user, which a visitor is not, other users with the same address, and visitors.
-func (r *reading) addOne(sessionIDs, users []string) error {
+// participant is the user of a session that is linked to a conversation.
+type participant struct {
+	sessionID, user string
+	standing        activity.Standing
+}
+
+// addOne adds one person's sessions of a conversation: the first named user, which a visitor is not, other
+// users with the same address, and visitors.
+func (r *reading) addOne(all []participant) error {
+	users := make([]string, len(all))
+	for i := range all {
+		users[i] = all[i].user
+	}
 	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
 	r.ids = nil
 	person := -1
 	for i := 0; i < len(users) && err == nil; i++ {
 		isNamed := users[i] != "" && !directory.IsVisitor(users[i])
 		if isNamed && person < 0 {
-			person, r.userID = i, users[i]
+			person, r.userID, r.sure = i, users[i], all[i].standing
 		}
 		if !isNamed || users[i] == users[person] || emails[i] != "" && strings.EqualFold(emails[i], emails[person]) {
-			r.ids = append(r.ids, sessionIDs[i])
-			r.addSubject(users[i], sessionIDs[i])
+			r.ids = append(r.ids, all[i].sessionID)
+			r.addSubject(users[i], all[i].sessionID)
 		}
 	}
 	return err
