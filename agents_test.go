@@ -419,7 +419,9 @@ func TestContext_claimsLeadToAUserAsClaims(t *testing.T) {
 // A claim that is linked later does not change who is in a conversation.
 func TestContext_ofAConversationIsOfTheHighestStanding(t *testing.T) {
 	d := newDesks()
-	s := d.start(t, withIdentity(""))
+	s := d.start(t, withIdentity(""), func(o *liveactivity.Options) {
+		o.Products[0].IntegrationConfig.Notes.SummaryThreshold = new(3)
+	})
 	address := map[string]any{"email": mail}
 	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada"), "$set": address})
 	conversation := d.opens(s, mail, "Hello")
@@ -428,6 +430,18 @@ func TestContext_ofAConversationIsOfTheHighestStanding(t *testing.T) {
 	c := s.context("conversation_id=" + conversation)
 	assert.Equal(t, []string{"ada", "signed", "s1 s2"}, []string{c.UserID, c.Identity, strings.Join(c.SessionIDs, " ")})
 	assert.Equal(t, 1, strings.Count(c.Text, "ago, not verified: "))
+
+	for _, who := range []string{"eve", "ada"} {
+		for range 3 {
+			s.happens(false, "$pageview", who, map[string]string{"ada": "s1", "eve": "s2"}[who],
+				map[string]any{"$current_url": "https://acme.example/" + who})
+		}
+		waittest.Until(t, "a summary is written", func() bool {
+			return strings.Contains(s.context("conversation_id="+conversation).Summary, who)
+		})
+	}
+	s.happens(false, "$pageview", "eve", "s2", nil)
+	assert.Contains(t, s.context("conversation_id="+conversation).Summary, "ada")
 }
 
 // A user who only claims to be in another's signed or reported session leads no reader to a page.

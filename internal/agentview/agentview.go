@@ -340,13 +340,12 @@ func (r *reading) standingOfUser(s *directory.Session) activity.Standing {
 	return min(s.Standing, r.sure)
 }
 
-// newest returns the newest session of the highest rank, or the zero session if no rank reaches zero.
-func (r *reading) newest(rank func(*directory.Session) int) (found directory.Session) {
+// newest returns the newest session of the highest rank, or "" if no rank reaches zero.
+func (r *reading) newest(rank func(sessionID string) int) (found string) {
 	best := 0
 	for _, id := range r.ids {
-		s := r.sessions[id]
-		if n := rank(&s); n >= best {
-			found, best = s, n
+		if n := rank(id); n >= best {
+			found, best = id, n
 		}
 	}
 	return found
@@ -355,15 +354,16 @@ func (r *reading) newest(rank func(*directory.Session) int) (found directory.Ses
 // address finds the person's address: the requested one, else the one in the user's newest session with an
 // address, among those of the highest standing, else the one recorded for the user.
 func (r *reading) address() error {
-	from := r.newest(func(s *directory.Session) int {
+	from := r.newest(func(id string) int {
+		s := r.sessions[id]
 		if s.Email == "" || s.UserID != r.userID {
 			return -1
 		}
-		of := r.standingOfUser(s)
+		of := r.standingOfUser(&s)
 		return int(of)<<8 + int(min(of, s.EmailStanding))
 	})
 	c := &r.answer
-	if c.Email = cmp.Or(r.query.Email, from.Email); c.Email != "" || r.userID == "" {
+	if c.Email = cmp.Or(r.query.Email, r.sessions[from].Email); c.Email != "" || r.userID == "" {
 		return nil
 	}
 	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, r.userID)
@@ -373,17 +373,16 @@ func (r *reading) address() error {
 	return err
 }
 
-// findLink finds the person's conversation, unless the query named it: the newest session's with a link, among
-// those of the highest standing, if the link is the person's. The summary comes from the newest session that
-// has one.
+// findLink finds the person's conversation, unless the query named it, and its summary: those of the newest
+// session that has one, among those of the highest standing. The link must be the person's.
 func (r *reading) findLink() error {
 	if r.link.ConversationID == "" {
-		s := r.newest(func(s *directory.Session) int {
-			if s.ConversationID == "" || !r.isTheirs(s) {
+		s := r.sessions[r.newest(func(id string) int {
+			if s := r.sessions[id]; s.ConversationID == "" || !r.isTheirs(&s) {
 				return -1
 			}
-			return int(r.standingOfUser(s))
-		})
+			return int(r.standingIn(id))
+		})]
 		r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
 	}
 	r.answer.ConversationID = r.link.ConversationID
@@ -391,12 +390,16 @@ func (r *reading) findLink() error {
 		return nil
 	}
 	sessions, err := r.view.desks.Conversation(r.ctx, r.productID, r.link)
-	newest := -1
+	summaries := make(map[string]string, len(sessions))
 	for _, l := range sessions {
-		if at := slices.Index(r.ids, l.SessionID); at > newest && l.Summary != "" {
-			r.answer.Summary, newest = l.Summary, at
-		}
+		summaries[l.SessionID] = l.Summary
 	}
+	r.answer.Summary = summaries[r.newest(func(id string) int {
+		if summaries[id] == "" {
+			return -1
+		}
+		return int(r.standingIn(id))
+	})]
 	return err
 }
 
