@@ -17,7 +17,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/origin"
-	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // API calls a vendor's JSON API. It must not be copied, and its fields must not change
@@ -35,11 +34,6 @@ type API struct {
 	// HTTP makes the requests; nil means a shared default client. Redirects are
 	// not followed, because they would lose the body or leak credentials.
 	HTTP *http.Client
-	// Retries is the maximum number of repeats of a request that definitely had
-	// no effect, or that may be repeated. Repeats back off exponentially from 1
-	// to 30 seconds, and never start before the time that the desk asked for.
-	// Desks in the service have zero: the service itself retries.
-	Retries int
 
 	// Authorize sets the credentials of a request. If it fails, no request is made and Do
 	// returns its error. Refused is called with the request's header after a 401; if it
@@ -84,9 +78,6 @@ const (
 	maxAnswer      = 8 << 20          // bytes
 )
 
-// pauses are the delays before each repeat of a request.
-var pauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
-
 // Request is a request to an [API].
 type Request struct {
 	Op     string // a phrase for errors: "write note"
@@ -98,18 +89,14 @@ type Request struct {
 	// ConversationID is the conversation that the request writes to, for limits per
 	// conversation. It may be empty.
 	ConversationID string
-
-	// Repeatable allows the request to be repeated although it may have had an
-	// effect. It is not implied by GET, PUT or DELETE: set it on each request.
-	Repeatable bool
 }
 
 // Do makes a request and decodes the answer's JSON into answer. If answer is nil, the body of a
-// success is ignored. After an error answer may be partly filled.
+// success is ignored. After an error answer may be partly filled. A request whose credentials
+// were refused is repeated once if there are others; no other request is repeated.
 //
-// Its error is an [*APIError], which wraps ctx's error if that ended during the request. If ctx
-// ends while Do waits to repeat the request, the error is the last request's. Any other error
-// means that no request could be made: the Body cannot be encoded, the URL is invalid, or
+// Its error is an [*APIError], which wraps ctx's error if that ended during the request. Any other
+// error means that no request could be made: the Body cannot be encoded, the URL is invalid, or
 // Authorize failed.
 func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	var body []byte
@@ -119,45 +106,6 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 			return fmt.Errorf("%s: %s: encode: %w", a.Desk, r.Op, err)
 		}
 	}
-	for tries := 0; ; tries++ {
-		err := a.authorized(ctx, r, body, answer)
-		var failed *APIError
-		if err == nil || tries >= a.Retries || !errors.As(err, &failed) || !failed.mayRepeat(r) {
-			return err
-		}
-		select {
-		case <-time.After(max(failed.Wait, pauses.After(tries+1))):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// WriteOnce calls write, and repeats it up to Retries times while its error is ambiguous and find
-// does not see the effect: find looks for a write made since a time on this host's clock. If find
-// fails, WriteOnce returns write's error. If Retries is zero, find is not called and the caller
-// has to look.
-func (a *API) WriteOnce(write func() (id string, err error),
-	find func(since time.Time) (id string, found bool, err error)) (id string, err error) {
-	began := time.Now()
-	for tries := 0; ; tries++ {
-		id, err := write()
-		if tries >= a.Retries || !IsAmbiguous(err) {
-			return id, err
-		}
-		id, found, lookErr := find(began)
-		if found {
-			return id, nil
-		}
-		if lookErr != nil {
-			return "", err
-		}
-	}
-}
-
-// authorized makes a request, and repeats it once if its credentials were
-// refused and there are others.
-func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any) error {
 	sent := http.Header{}
 	err := a.once(ctx, r, sent, body, answer)
 	var failed *APIError

@@ -109,32 +109,6 @@ func TestAPI_sendsNoContentTypeWithoutABody(t *testing.T) {
 	assert.Empty(t, desk.bodies[0])
 }
 
-func TestAPI_retriesWithBackOffAndNotBeforeTheTimeAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api, desk := newAPI(answer(503, ""), answer(429, "", "Retry-After", "40"),
-			answer(503, "", "Retry-After", time.Now().Add(70*time.Second).UTC().Format(http.TimeFormat)), answer(200, ""))
-		api.Retries = 5
-		require.NoError(t, api.Do(t.Context(), write, nil))
-		waits := desk.waits()
-		require.Len(t, waits, 3)
-		assert.InDelta(t, 1, waits[0].Seconds(), 0.21)
-		assert.Equal(t, 40*time.Second, waits[1])
-		assert.InDelta(t, 70-41, waits[2].Seconds(), 1.3)
-	})
-}
-
-func TestAPI_backsOffExponentiallyUpTo30Seconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api, desk := newAPI(answer(503, ""))
-		api.Retries = 8
-		require.Error(t, api.Do(t.Context(), write, nil))
-		require.Len(t, desk.requests, 9)
-		for i, want := range []float64{1, 2, 4, 8, 16, 30, 30, 30} {
-			assert.InDelta(t, want, desk.waits()[i].Seconds(), want*0.2, i)
-		}
-	})
-}
-
 func TestAPI_boundsTheTimeThatADeskCanAskFor(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"7": 7 * time.Second, "0.5": 500 * time.Millisecond, "999999999": time.Hour, "-1": 0, "NaN": 0, "soon": 0, "1e400": 0,
@@ -209,24 +183,13 @@ func TestAPI_saysWhetherAFailedRequestMayHaveHadItsEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for _, repeatable := range []bool{false, true} {
-					api, desk := newAPI(test.answer)
-					api.Retries = 1
-					r := write
-					r.Repeatable = repeatable
-					var v any
-					err := api.Do(t.Context(), r, &v)
-					require.Error(t, err)
-					assert.Equal(t, test.ambiguous, helpdesk.IsAmbiguous(err))
-					assert.NotContains(t, err.Error(), "desk.test/", "an error does not hold the URL")
-					var failed *helpdesk.APIError
-					require.ErrorAs(t, err, &failed)
-					requests := 2
-					if !failed.Temporary() || test.ambiguous && !repeatable {
-						requests = 1
-					}
-					assert.Len(t, desk.requests, requests, "what may have had an effect is not repeated")
-				}
+				api, desk := newAPI(test.answer)
+				var v any
+				err := api.Do(t.Context(), write, &v)
+				require.Error(t, err)
+				assert.Equal(t, test.ambiguous, helpdesk.IsAmbiguous(err))
+				assert.NotContains(t, err.Error(), "desk.test/", "an error does not hold the URL")
+				assert.Len(t, desk.requests, 1, "nothing is repeated")
 			})
 		})
 	}
@@ -356,19 +319,6 @@ func TestAPI_followsNoRedirect(t *testing.T) {
 		assert.Equal(t, 307, fails(t, &api).Status, name)
 		assert.EqualValues(t, 1, hits.Load(), name)
 	}
-}
-
-func TestAPI_endsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api, desk := newAPI(answer(503, "", "Retry-After", "600"))
-		api.Retries = 3
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		require.Error(t, api.Do(ctx, write, nil))
-		assert.Equal(t, time.Minute, time.Since(began))
-		assert.Len(t, desk.requests, 1)
-	})
 }
 
 func TestAPI_waitsTenSecondsForAnAnswer(t *testing.T) {

@@ -112,7 +112,4 @@ type Kind struct {
 type Options struct {
 	HTTP   *http.Client // makes the desk's requests; see API
 	Logger *slog.Logger // slog.Default()
-	// Retries is the maximum number of repeats of a call; see API. It is for
-	// desks that are used on their own: the service itself retries.
-	Retries int
 }

@@ -96,12 +96,6 @@ func (e *APIError) AccountWide() bool {
 // errHeld is the cause of an error that is returned without making a request.
 var errHeld = errors.New("the desk has asked to wait")
 
-// mayRepeat reports whether an API may repeat the request: it may succeed, and it either had no
-// effect or is Repeatable.
-func (e *APIError) mayRepeat(r Request) bool {
-	return e.Temporary() && (!e.Ambiguous || r.Repeatable)
-}
-
 // IsAmbiguous reports whether err comes from a request that may have had its
 // effect.
 func IsAmbiguous(err error) bool {

@@ -48,7 +48,7 @@ func open(raw json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
 		e.Message, e.Gone = said.Error, e.Status == http.StatusNotFound && said.Error != ""
 	}
 	if opts != nil {
-		d.api.HTTP, d.api.Retries = opts.HTTP, opts.Retries
+		d.api.HTTP = opts.HTTP
 	}
 	return d, errors.Join(mistakes...)
 }
@@ -76,8 +76,7 @@ func (d *desk) do(ctx context.Context, method, conversationID string, body, answ
 			Err: errors.New("not the id of a conversation")}
 	}
 	path := "/conversations/" + conversationID + "/messages"
-	return d.api.Do(ctx, helpdesk.Request{Op: method + " messages", Method: method, Path: path, Body: body,
-		Repeatable: method == http.MethodGet}, answer)
+	return d.api.Do(ctx, helpdesk.Request{Op: method + " messages", Method: method, Path: path, Body: body}, answer)
 }
 
 // Capabilities declares the desk's abilities beyond notes.

@@ -47,9 +47,6 @@ const (
 
 // New returns the client of a workspace. It connects to nothing. Its error joins all
 // mistakes, each a [*helpdesk.ConfigError].
-//
-// With opts.Retries, the client looks for a write that got no answer before it
-// repeats it.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	opts = cmp.Or(opts, &helpdesk.Options{})
 	if err := config.Validate(); err != nil {
@@ -61,7 +58,6 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		Desk:      Name,
 		BaseURL:   baseURL,
 		HTTP:      opts.HTTP,
-		Retries:   opts.Retries,
 		Authorize: c.authorize,
 		Explain:   explain,
 		Limits:    c.limits,
@@ -120,9 +116,9 @@ func (c *Client) do(ctx context.Context, version string, r helpdesk.Request, ans
 	return c.api.Do(ctx, r, answer)
 }
 
-// get makes a request that only reads, and may therefore be repeated.
+// get makes a request that only reads.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
-	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
+	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path}, answer)
 }
 
 // adminID returns the ID of the author of all writes: the configured admin, or else the token's

@@ -674,37 +674,6 @@ func readWebhook(t *testing.T, w workspace, r *http.Request) helpdesk.Event {
 	return event
 }
 
-func TestRetries_lookBeforeTheyWriteAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, write := range writes {
-			w := newWorkspace(t, helpdesktest.IntercomOptions{})
-			client, err := intercom.New(config(w.Intercom), &helpdesk.Options{HTTP: w.Client(), Retries: 3})
-			require.NoError(t, err)
-			w.Fail(helpdesktest.Fault{Method: "POST", Status: 503, Times: 1})
-			w.Fail(helpdesktest.Fault{Method: "POST", Lose: true, Times: 1})
-			require.NoError(t, write(t.Context(), client, w.conversation), name)
-			assert.Len(t, w.Parts(w.conversation), 1, name)
-
-			w.Fail(helpdesktest.Fault{Method: "POST", Status: 500, Times: 1})
-			time.Sleep(time.Minute)
-			require.NoError(t, write(t.Context(), client, w.conversation), name)
-			assert.Len(t, w.Parts(w.conversation), 2, "%s: it was not written, so it is written again", name)
-		}
-	})
-}
-
-func TestRetries_thatCannotLookDoNotWriteAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, helpdesktest.IntercomOptions{})
-		client, err := intercom.New(config(w.Intercom), &helpdesk.Options{HTTP: w.Client(), Retries: 3})
-		require.NoError(t, err)
-		w.Fail(helpdesktest.Fault{Lose: true})
-		_, err = client.Note(t.Context(), w.conversation, "x")
-		assert.True(t, helpdesk.IsAmbiguous(err))
-		assert.Len(t, w.Parts(w.conversation), 1)
-	})
-}
-
 func TestFindNote_goesByIntercomsClock(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
 		now := time.Now().Truncate(time.Second)

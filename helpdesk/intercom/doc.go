@@ -1,7 +1,7 @@
 // Package intercom writes to Intercom's conversations and reads its webhooks. It is
 // liveactivity's help desk "intercom", and also works on its own:
 //
-//	client, err := intercom.New(intercom.Config{AccessToken: token, AdminID: "1234567"}, &helpdesk.Options{Retries: 5})
+//	client, err := intercom.New(intercom.Config{AccessToken: token, AdminID: "1234567"}, nil)
 //	…
 //	noteID, err := client.Note(ctx, conversationID, "Looked at the pricing page twice.\nOn the free plan.")
 //
@@ -18,10 +18,9 @@
 //
 // A failed request is a [*helpdesk.APIError], with Intercom's code, message and request
 // ID. A request without an answer may still have taken effect, and Intercom has no
-// idempotency keys: with Retries the client looks for its write before it repeats it.
-// Without Retries the error is marked as ambiguous, and [Client.FindNote],
-// [Client.FindReply] and [Client.FindOffer] look for the write. [Client.Pause] returns
-// how long to wait because of the rate limit.
+// idempotency keys: the error is then Ambiguous, and [Client.FindNote],
+// [Client.FindReply] and [Client.FindOffer] look for the write. The client repeats no
+// request. [Client.Pause] returns how long to wait because of the rate limit.
 //
 // # Reading
 //

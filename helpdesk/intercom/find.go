@@ -16,19 +16,13 @@ func (c *Client) FindNote(ctx context.Context, conversationID, text, after strin
 	})
 }
 
-// FindReply implements [helpdesk.Replier]. It looks through the latest 500 parts.
+// FindReply implements [helpdesk.Replier]. It looks through the latest 500 parts of all types
+// except notes and offers, since a comment that reopened the conversation may have a different type.
 func (c *Client) FindReply(ctx context.Context, conversationID, text string, since time.Time) (found bool, err error) {
-	_, found, err = c.findReply(ctx, conversationID, text, since)
-	return found, err
-}
-
-// findReply is FindReply with the ID. It considers parts of all types except notes and offers,
-// since a comment that reopened the conversation may have a different type.
-func (c *Client) findReply(ctx context.Context, conversationID, text string,
-	since time.Time) (commentID string, found bool, err error) {
-	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
+	_, found, err = c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
 		return p.Type != partNote && p.Type != partOffer && shows(p.Body, text)
 	})
+	return found, err
 }
 
 // FindOffer implements [helpdesk.Offerer]. It looks through the latest 500 parts.

@@ -16,7 +16,7 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 		return err
 	}
 	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: "/conversations/redact",
-		Repeatable: true, Body: map[string]string{
+		Body: map[string]string{
 			"type": "conversation_part", "conversation_id": conversationID, "conversation_part_id": noteID,
 		}}, nil)
 	e, ok := errors.AsType[*helpdesk.APIError](err)
@@ -43,7 +43,7 @@ func (c *Client) Remove(ctx context.Context, conversationID string) error {
 
 // remove deletes an object. It is no error if the object is already gone.
 func (c *Client) remove(ctx context.Context, version, op, path string) error {
-	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path, Repeatable: true}, nil)
+	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path}, nil)
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusNotFound {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -38,18 +37,9 @@ func (c *Client) message(ctx context.Context, messageType, text string) (message
 	return message{Type: "admin", AdminID: adminID, MessageType: messageType, Body: toHTML(text)}, err
 }
 
-// Note implements [helpdesk.Desk]. With Retries, it looks for a note whose answer was lost
-// before it repeats the write.
-func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID string, err error) {
-	write := func() (string, error) { return c.writeNote(ctx, conversationID, text) }
-	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
-		return c.FindNote(ctx, conversationID, text, "", since)
-	})
-}
-
-// writeNote writes a note once. The answer is the whole conversation, in which it finds the
+// Note implements [helpdesk.Desk]. The answer is the whole conversation, in which it finds the
 // note's ID.
-func (c *Client) writeNote(ctx context.Context, conversationID, text string) (noteID string, err error) {
+func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	const op = "write note"
 	path, err := conversationPath(op, conversationID)
 	if err != nil {
@@ -106,13 +96,8 @@ func (c *Client) Reply(ctx context.Context, conversationID, text string) (commen
 		return "", err
 	}
 	isReply := func(p part) bool { return p.by(m.AdminID) && p.Type != partNote }
-	write := func() (string, error) {
-		answer, err := c.reply(ctx, version, "reply", conversationID, m)
-		return answer.written(func(p part) bool { return isReply(p) && shows(p.Body, text) }, isReply), err
-	}
-	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
-		return c.findReply(ctx, conversationID, text, since)
-	})
+	answer, err := c.reply(ctx, version, "reply", conversationID, m)
+	return answer.written(func(p part) bool { return isReply(p) && shows(p.Body, text) }, isReply), err
 }
 
 // Offer implements [helpdesk.Offerer]. Each label gets a new ID, since Intercom
@@ -130,18 +115,13 @@ func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Of
 	for _, label := range o.Labels {
 		body.Options = append(body.Options, replyOption{Text: label, UUID: uuid.NewString()})
 	}
-	write := func() (string, error) {
-		answer, err := c.reply(ctx, versionOffer, "offer", conversationID, body)
-		return answer.written(
-			func(p part) bool { return p.by(m.AdminID) && p.Type == partOffer },
-			func(p part) bool { return p.by(m.AdminID) && p.Type != partNote && shows(p.Body, o.Body) }), err
-	}
-	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
-		return c.FindOffer(ctx, conversationID, o, since)
-	})
+	answer, err := c.reply(ctx, versionOffer, "offer", conversationID, body)
+	return answer.written(
+		func(p part) bool { return p.by(m.AdminID) && p.Type == partOffer },
+		func(p part) bool { return p.by(m.AdminID) && p.Type != partNote && shows(p.Body, o.Body) }), err
 }
 
-// reply writes a part that the contact sees, once, and returns the conversation with it.
+// reply writes a part that the contact sees, and returns the conversation with it.
 func (c *Client) reply(ctx context.Context, version, op, conversationID string,
 	body any) (answer conversation, err error) {
 	path, err := conversationPath(op, conversationID)
@@ -154,8 +134,7 @@ func (c *Client) reply(ctx context.Context, version, op, conversationID string,
 	return answer, nil
 }
 
-// post makes a request that writes. An API does not repeat it after an ambiguous
-// error.
+// post makes a request that writes.
 func (c *Client) post(ctx context.Context, version, op, path string, body, answer any) error {
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: path, Body: body}, answer)
 }

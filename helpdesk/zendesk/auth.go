@@ -94,7 +94,7 @@ func (c *credentials) mint(ctx context.Context) (string, error) {
 		AccessToken string `json:"access_token"`
 	}
 	err := c.api.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens",
-		Repeatable: true, Body: map[string]string{
+		Body: map[string]string{
 			"grant_type": "client_credentials", "client_id": c.clientID, "client_secret": c.clientSecret, "scope": "read write",
 		}}, &answer)
 	if err == nil && answer.AccessToken == "" {

@@ -66,15 +66,14 @@ func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.H
 	}
 }
 
-// get reads a resource. The request may be repeated, and counts only against the
-// account's limit.
+// get reads a resource. The request counts only against the account's limit.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
-	return c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
+	return c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path}, answer)
 }
 
 // Note writes the text as an internal note and returns the comment's ID.
 func (c *Client) Note(ctx context.Context, ticketID, text string) (string, error) {
-	return c.comment(ctx, "write note", ticketID, text, asNote)
+	return c.write(ctx, "write note", ticketID, text, asNote)
 }
 
 // ConversationURL implements [helpdesk.Addresser].
@@ -85,22 +84,13 @@ func (c *Client) ConversationURL(ticketID string) (string, bool) {
 // Reply writes the text as a public comment and returns its ID. Zendesk sends it
 // to the requester.
 func (c *Client) Reply(ctx context.Context, ticketID, text string) (string, error) {
-	return c.comment(ctx, "write reply", ticketID, text, asReply)
+	return c.write(ctx, "write reply", ticketID, text, asReply)
 }
 
 const asNote, asReply = false, true // for the parameters public
 
-// comment writes a comment and returns its ID. With Retries, it looks for a comment whose answer
-// was lost before it repeats the write.
-func (c *Client) comment(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
-	write := func() (string, error) { return c.write(ctx, op, ticketID, text, public) }
-	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
-		return c.find(ctx, ticketID, text, public, "", since)
-	})
-}
-
-// write writes a comment once, as the credentials' user. The ID is empty if the answer lacks it.
-// The author in the answer saves a request for that user.
+// write writes a comment as the credentials' user. The ID is empty if the answer lacks it. The
+// author in the answer saves a request for that user.
 func (c *Client) write(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
 	if !isID(ticketID) {
 		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true,

@@ -28,20 +28,20 @@ type account struct {
 	ticket string
 }
 
-func newAccount(t testing.TB, opts helpdesktest.ZendeskOptions, retries int) account {
+func newAccount(t testing.TB, opts helpdesktest.ZendeskOptions) account {
 	t.Helper()
 	opts.InMemory = true
 	fake := helpdesktest.NewZendesk(&opts)
 	a := account{Zendesk: fake, client: clientOf(t, fake,
-		zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken}, retries)}
+		zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken})}
 	a.ticket, _ = fake.NewTicket(target, "jane@acme.example", "Help!")
 	return a
 }
 
-func clientOf(t testing.TB, fake *helpdesktest.Zendesk, config zendesk.Config, retries int) *zendesk.Client {
+func clientOf(t testing.TB, fake *helpdesktest.Zendesk, config zendesk.Config) *zendesk.Client {
 	t.Helper()
 	config.BaseURL = fake.URL()
-	client, err := zendesk.New(config, &helpdesk.Options{HTTP: fake.Client(), Retries: retries})
+	client, err := zendesk.New(config, &helpdesk.Options{HTTP: fake.Client()})
 	require.NoError(t, err)
 	return client
 }
@@ -61,7 +61,7 @@ const note = "session_id: s1\ntimestamp: 2026-11-22 02:15:04 UTC\n\n[1] User lan
 	"clicked Buy"
 
 func TestClient_Note_isAnInternalCommentWithItsLines(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	id, err := a.client.Note(t.Context(), a.ticket, note)
 	require.NoError(t, err)
 	r := a.Requests()[0]
@@ -87,7 +87,7 @@ var hostile = []string{
 }
 
 func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	for i, text := range hostile {
 		began := time.Now()
 		id, err := a.client.Note(t.Context(), a.ticket, text)
@@ -102,7 +102,7 @@ func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
 }
 
 func TestClient_Note_dropsControlCharacters(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	_, err := a.client.Note(t.Context(), a.ticket, "a\x00b\x1b[1m\tc\n{\x00{ticket.id}\x00}")
 	require.NoError(t, err)
 	assert.Contains(t, string(a.Requests()[0].Body), `"html_body":"ab[1m\tc<br>{`+"\u200b{ticket.id}\u200b}\"",
@@ -136,7 +136,7 @@ func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
 	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerTicket: -1,
 		UpdatesPerMinute: -1, RequestsPerMinute: -1})
 	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
-	client := clientOf(t, fake, minting, 0)
+	client := clientOf(t, fake, minting)
 	writeAtOnce := func() {
 		waittest.Together(50, func(int) {
 			_, err := client.Note(t.Context(), ticket, "note")
@@ -162,7 +162,7 @@ func TestClient_keepsATokenThatIsNewerThanTheOneRefused(t *testing.T) {
 		fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
 		ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
 		client := clientOf(t, fake, zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID,
-			OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+			OAuthClientSecret: helpdesktest.ZendeskClientSecret})
 		fake.Fail(helpdesktest.Fault{Delay: 5 * time.Second, Times: 1})
 		var slow sync.WaitGroup
 		slow.Go(func() {
@@ -196,7 +196,7 @@ func TestClient_replacesAnOAuthTokenThatIsRefused(t *testing.T) {
 		{zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: "wrong"}, 401, 1, 1},
 	} {
 		before := len(fake.Requests())
-		_, err := clientOf(t, fake, test.config, 0).Note(t.Context(), ticket, "note")
+		_, err := clientOf(t, fake, test.config).Note(t.Context(), ticket, "note")
 		if test.status == 0 {
 			require.NoError(t, err)
 		} else {
@@ -211,8 +211,8 @@ func TestClient_replacesAnOAuthTokenThatIsRefused(t *testing.T) {
 }
 
 func TestClient_withoutCredentialsSaysSo(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
-	_, err := clientOf(t, a.Zendesk, zendesk.Config{}, 0).Note(t.Context(), a.ticket, "note")
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
+	_, err := clientOf(t, a.Zendesk, zendesk.Config{}).Note(t.Context(), a.ticket, "note")
 	failed := apiError(t, err)
 	assert.True(t, failed.AccountWide())
 	assert.False(t, failed.Temporary() && failed.Ambiguous)
@@ -229,7 +229,7 @@ func TestClient_Note_isNotAmbiguousWithoutAToken(t *testing.T) {
 				fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
 				fault.Path = "/oauth/tokens"
 				fake.Fail(fault)
-				_, err := clientOf(t, fake, minting, 0).Note(t.Context(), "1", "note")
+				_, err := clientOf(t, fake, minting).Note(t.Context(), "1", "note")
 				failed := apiError(t, err)
 				assert.False(t, failed.Ambiguous)
 				assert.False(t, failed.Gone)
@@ -258,7 +258,7 @@ func TestClient_Note_namesTheFailure(t *testing.T) {
 			helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+			a := newAccount(t, helpdesktest.ZendeskOptions{})
 			test.prepare(a)
 			_, err := a.client.Note(t.Context(), a.ticket, "note")
 			failed := *apiError(t, err)
@@ -328,31 +328,8 @@ func TestClient_Note_withoutACommentInTheAuditIsWritten(t *testing.T) {
 	assert.Empty(t, id)
 }
 
-func TestClient_withRetries_writesOnce(t *testing.T) {
-	for name, fault := range map[string]helpdesktest.Fault{
-		"lost":      {Method: "PUT", Lose: true, Times: 2},
-		"slow":      {Method: "PUT", Delay: time.Minute, Times: 2},
-		"away":      {Status: 503, Times: 3},
-		"broken":    {Method: "PUT", Status: 500, Times: 2},
-		"collision": {Status: 409, Times: 2},
-		"limited":   {Status: 429, RetryAfter: 50 * time.Second, Times: 2},
-		"refused":   {Refuse: true, Times: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newAccount(t, helpdesktest.ZendeskOptions{}, 5)
-				a.Fail(fault)
-				id, err := a.client.Note(t.Context(), a.ticket, note)
-				require.NoError(t, err)
-				assert.Equal(t, []string{note}, a.Notes(a.ticket))
-				assert.Equal(t, a.Comments(a.ticket)[1].ID, id)
-			})
-		})
-	}
-}
-
 func TestClient_FindNote_looksOnlyAtItsOwnNotesOnAllPages(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1, UpdatesPerMinute: -1, RequestsPerMinute: -1}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1, UpdatesPerMinute: -1, RequestsPerMinute: -1})
 	write := func(text string) string {
 		id, err := a.client.Note(t.Context(), a.ticket, text)
 		require.NoError(t, err)
@@ -377,7 +354,7 @@ func TestClient_FindNote_looksOnlyAtItsOwnNotesOnAllPages(t *testing.T) {
 }
 
 func TestClient_FindNote_asksForItsOwnUserOnce(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	for range 3 {
 		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
 		require.NoError(t, err)
@@ -390,7 +367,7 @@ func TestClient_FindNote_asksForItsOwnUserOnce(t *testing.T) {
 	}
 	assert.Equal(t, 1, asked)
 
-	a = newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a = newAccount(t, helpdesktest.ZendeskOptions{})
 	_, err := a.client.Note(t.Context(), a.ticket, "x")
 	require.NoError(t, err)
 	_, _, err = a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
@@ -400,7 +377,7 @@ func TestClient_FindNote_asksForItsOwnUserOnce(t *testing.T) {
 
 func TestClient_FindNote_failsWhereItCannotLook(t *testing.T) {
 	for _, path := range []string{"users/me", "comments"} {
-		a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+		a := newAccount(t, helpdesktest.ZendeskOptions{})
 		a.Fail(helpdesktest.Fault{Path: path, Status: 503})
 		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
 		assert.True(t, apiError(t, err).Temporary())
@@ -435,7 +412,7 @@ func TestClient_FindNote_readsListsThatAreNotSorted(t *testing.T) {
 }
 
 func TestClient_IsRequesters_excludesTextsOfAgentsAndTheService(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	is := func(message string) bool {
 		is, err := a.client.IsRequesters(t.Context(), a.ticket, message)
 		require.NoError(t, err)
@@ -477,7 +454,7 @@ func TestClient_IsRequesters_excludesTextsOfAPersonInCopy(t *testing.T) {
 }
 
 func TestClient_IsRequesters_trustsTheTriggerForMessagingTickets(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{Messaging: true}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{Messaging: true})
 	a.UserReply(target, a.ticket, "Where?")
 	is, err := a.client.IsRequesters(t.Context(), a.ticket, "Where?")
 	require.NoError(t, err)
@@ -485,7 +462,7 @@ func TestClient_IsRequesters_trustsTheTriggerForMessagingTickets(t *testing.T) {
 }
 
 func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{MayRedact: true}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{MayRedact: true})
 	var config map[string]any
 	require.NoError(t, json.Unmarshal(a.Config(), &config))
 	open := func() helpdesk.Desk {
@@ -528,7 +505,7 @@ func TestClient_Redact_marksAllTextAndLinks(t *testing.T) {
 }
 
 func TestClient_Redact_needsTheRight(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	id, err := a.client.Note(t.Context(), a.ticket, "one")
 	require.NoError(t, err)
 	failed := apiError(t, a.client.Redact(t.Context(), a.ticket, id))
@@ -590,7 +567,7 @@ func TestClient_tellsTheLimitOfATicketFromTheAccounts(t *testing.T) {
 
 func TestClient_Pause_spreadsTheUpdatesOfATicket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+		a := newAccount(t, helpdesktest.ZendeskOptions{})
 		other, _ := a.NewTicket(target, "joe@acme.example", "Help!")
 		ends := time.Now().Add(20 * time.Minute)
 		written := 0
@@ -611,7 +588,7 @@ func TestClient_Pause_spreadsTheUpdatesOfATicket(t *testing.T) {
 
 func TestClient_Pause_leavesALittleOfTheAccountsLimitToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 40, UpdatesPerTicket: -1}, 0)
+		a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 40, UpdatesPerTicket: -1})
 		written := 0
 		for ; a.client.Pause("1") == 0; written++ {
 			_, err := a.client.Note(t.Context(), a.ticket, "note")

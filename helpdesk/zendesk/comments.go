@@ -170,8 +170,7 @@ func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 		return nil
 	}
 	err = c.api.Do(ctx, helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
-		Repeatable: true,
-		Body:       map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
+		Body: map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
 	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		failed.OneConversation = failed.Status == http.StatusForbidden // notes may still be written
 	}

@@ -105,9 +105,6 @@ func (m *mistakes) pair(a, valueOfA, b, valueOfB string) {
 
 // New returns the client of an account. It connects to nothing. Its error joins
 // all mistakes, each a [*helpdesk.ConfigError].
-//
-// With opts.Retries, the client looks for a write whose answer was lost before
-// it repeats it.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	opts = cmp.Or(opts, &helpdesk.Options{})
 	if err := config.Validate(); err != nil {
@@ -116,7 +113,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	baseURL, _ := helpdesk.CheckBaseURL(config.BaseURL)
 	paced, _ := lru.New[string, time.Time](maxPaced) // it fails for a size below one only
 	c := &Client{
-		api:       &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Retries: opts.Retries},
+		api:       &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP},
 		secrets:   slices.Clone(config.SigningSecret),
 		tolerance: time.Duration(config.SignatureToleranceS) * time.Second,
 		paced:     paced,
@@ -124,7 +121,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		isMute:    config.APIToken == "" && config.OAuthToken == "" && config.OAuthClientID == "",
 	}
 	c.credentials = newCredentials(config, &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP,
-		Retries: opts.Retries, Explain: c.explain})
+		Explain: c.explain})
 	c.api.Authorize, c.api.Refused, c.api.Explain = c.authorize, c.credentials.refused, c.explain
 	c.api.Limits = func(r helpdesk.Request, header http.Header) []helpdesk.Limit {
 		limits := readLimits(header)

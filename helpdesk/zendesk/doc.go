@@ -6,17 +6,16 @@
 //	client, err := zendesk.New(zendesk.Config{
 //		BaseURL: "https://acme.zendesk.com",
 //		Email:   "bot@acme.example", APIToken: token,
-//	}, &helpdesk.Options{Retries: 5})
+//	}, nil)
 //	id, err := client.Note(ctx, "4711", "Seen on the pricing page.\nTwice.")
 //
 // The text is plain: line breaks are kept, and markup or {{placeholders}} in it have
 // no effect. Zendesk is about to retire API tokens; an OAuth client with
 // OAuthClientID and OAuthClientSecret will keep working, and gets its own tokens.
 //
-// Errors are [*helpdesk.APIError]. With Retries the client repeats harmless requests
-// once Zendesk's Retry-After is over, and looks for a comment whose answer was lost
-// before it writes it again. Without Retries, the errors determine the next step, and
-// [Client.FindNote] and [Client.FindReply] look for the comment. [Client.Pause]
+// The client repeats no request. Its errors are [*helpdesk.APIError] and determine the
+// next step: a Temporary one may be repeated after its Wait. If it is Ambiguous, look for
+// the comment first, with [Client.FindNote] or [Client.FindReply]. [Client.Pause]
 // returns how long to wait so as to hit no rate limit: the account's, or a ticket's
 // 30 updates in ten minutes.
 //

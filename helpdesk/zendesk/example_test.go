@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 )
 
-// A note that survives a moment of trouble.
+// A note whose answer is lost is looked for before it is written again.
 func ExampleClient_Note() {
 	account := helpdesktest.NewZendesk(nil) // in a program: https://acme.zendesk.com
 	defer account.Close()
@@ -21,16 +21,21 @@ func ExampleClient_Note() {
 	client, err := zendesk.New(zendesk.Config{
 		BaseURL: account.URL(), OAuthClientID: helpdesktest.ZendeskClientID,
 		OAuthClientSecret: helpdesktest.ZendeskClientSecret,
-	}, &helpdesk.Options{Retries: 5})
+	}, nil)
 	if err != nil {
 		panic(err)
 	}
-	if _, err := client.Note(context.Background(), ticket, "Seen on <pricing>.\nTwice."); err != nil {
-		panic(err)
+	const text = "Seen on <pricing>.\nTwice."
+	began := time.Now()
+	_, err = client.Note(context.Background(), ticket, text)
+	if helpdesk.IsAmbiguous(err) {
+		_, found, err := client.FindNote(context.Background(), ticket, text, "", began)
+		fmt.Println("found:", found, err)
 	}
 	fmt.Println(len(account.Notes(ticket)), "note:")
 	fmt.Println(account.Notes(ticket)[0])
 	// Output:
+	// found: true <nil>
 	// 1 note:
 	// Seen on <pricing>.
 	// Twice.

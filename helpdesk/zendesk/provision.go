@@ -106,7 +106,7 @@ func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Pro
 	remove := func(object, name, id string) error {
 		if !dryRun {
 			err := c.api.Do(ctx, helpdesk.Request{Op: "remove " + object, Method: http.MethodDelete,
-				Path: "/api/v2/" + object + "s/" + url.PathEscape(id), Repeatable: true}, nil)
+				Path: "/api/v2/" + object + "s/" + url.PathEscape(id)}, nil)
 			if err != nil {
 				return err
 			}
@@ -189,7 +189,7 @@ func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Web
 func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) error {
 	if !p.dryRun {
 		err := p.client.api.Do(ctx, helpdesk.Request{Op: "move webhook", Method: http.MethodPatch,
-			Path: "/api/v2/webhooks/" + url.PathEscape(w.ID), Repeatable: true,
+			Path: "/api/v2/webhooks/" + url.PathEscape(w.ID),
 			Body: map[string]any{"webhook": map[string]string{"endpoint": endpoint}}}, nil)
 		if err != nil {
 			return err

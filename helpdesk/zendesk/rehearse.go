@@ -69,7 +69,7 @@ func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left [
 
 // remove deletes an object. It is no error if the object is already gone.
 func (c *Client) remove(ctx context.Context, op, path string) error {
-	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path + ".json", Repeatable: true}, nil)
+	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path + ".json"}, nil)
 	if isStatus(err, http.StatusNotFound) {
 		return nil
 	}
@@ -84,6 +84,6 @@ func (c *Client) solve(ctx context.Context, ticketID string) error {
 		return err
 	}
 	return c.api.Do(ctx, helpdesk.Request{Op: "solve ticket", Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
-		ConversationID: ticketID, Repeatable: true, Body: map[string]any{"ticket": map[string]any{"status": "solved",
+		ConversationID: ticketID, Body: map[string]any{"ticket": map[string]any{"status": "solved",
 			"assignee_id": self}}}, nil)
 }

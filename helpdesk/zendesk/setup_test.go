@@ -71,7 +71,7 @@ func changes(a account) (all []string) {
 }
 
 func TestClient_Provision_createsWebhooksAndTriggers(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	done, err := a.client.Provision(t.Context(), host, "acme", false)
 	require.NoError(t, err)
 	assert.Contains(t, changesOf(done), zendesk.Created)
@@ -117,7 +117,7 @@ func quoted(s string) string {
 }
 
 func TestClient_Provision_changesNothingTwice(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1})
 	first, err := a.client.Provision(t.Context(), host, "acme", false)
 	require.NoError(t, err)
 	again, err := a.client.Provision(t.Context(), host, "acme", false)
@@ -141,7 +141,7 @@ func TestClient_Provision_changesNothingTwice(t *testing.T) {
 }
 
 func TestClient_Provision_movesItsWebhooksAndRemovesThem(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	first, err := a.client.Provision(t.Context(), host, "acme", false)
 	require.NoError(t, err)
 	_, err = a.client.Provision(t.Context(), host, "other", false)
@@ -184,7 +184,7 @@ func changesOf(p zendesk.Provisioned) (all []zendesk.Change) {
 }
 
 func TestClient_Provision_listsItsChangesInADryRun(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	would, err := a.client.Provision(t.Context(), host, "acme", true)
 	require.NoError(t, err)
 	assert.Contains(t, changesOf(would), zendesk.Created)
@@ -203,7 +203,7 @@ func TestClient_Provision_listsItsChangesInADryRun(t *testing.T) {
 }
 
 func TestClient_Provision_goesOnAfterAnInterruption(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	for _, fault := range []helpdesktest.Fault{
 		{Method: "POST", Path: "/webhooks", Lose: true, Times: 1}, {Method: "POST", Path: "/triggers", Status: 503, Times: 1},
 		{Method: "POST", Path: "/triggers", Lose: true, Times: 1},
@@ -268,7 +268,7 @@ func TestClient_Provision_pointsOutManualChanges(t *testing.T) {
 }
 
 func TestClient_Provision_needsAnAdministrator(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0)
+	a := newAccount(t, helpdesktest.ZendeskOptions{Agent: true})
 	_, err := a.client.Provision(t.Context(), host, "acme", false)
 	assert.Equal(t, 403, apiError(t, err).Status)
 	_, err = a.client.Provision(t.Context(), "", "", false)
@@ -285,12 +285,12 @@ func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
 		ok     bool
 		words  string
 	}{
-		"administrator": {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "an administrator's"},
-		"may set up":    {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "may set up webhooks"},
-		"agent":         {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true, "an agent's"},
-		"may not set up": {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true,
+		"administrator": {newAccount(t, helpdesktest.ZendeskOptions{}).client, true, "an administrator's"},
+		"may set up":    {newAccount(t, helpdesktest.ZendeskOptions{}).client, true, "may set up webhooks"},
+		"agent":         {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}).client, true, "an agent's"},
+		"may not set up": {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}).client, true,
 			"may not set up webhooks"},
-		"unsigned": {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, false, "signing_secret"},
+		"unsigned": {newAccount(t, helpdesktest.ZendeskOptions{}).client, false, "signing_secret"},
 		"private only": {vendor(t, me(`{"id":1,"role":"agent","only_private_comments":true}`)), false,
 			"private comments only"},
 		"suspended": {vendor(t, me(`{"id":1,"role":"agent","suspended":true}`)), false, "suspended"},
@@ -306,8 +306,8 @@ func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
 		"not reachable": {newClient(t, zendesk.Config{BaseURL: "http://127.0.0.1:1", OAuthToken: "t"}), false,
 			"cannot be reached"},
 		"no credentials": {newClient(t, zendesk.Config{}), false, "no credentials"},
-		"no token": {clientOf(t, newAccount(t, helpdesktest.ZendeskOptions{}, 0).Zendesk,
-			zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0), false, "refuses the credentials"},
+		"no token": {clientOf(t, newAccount(t, helpdesktest.ZendeskOptions{}).Zendesk,
+			zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}), false, "refuses the credentials"},
 		"token, 400": {badMint(t), false, "oauth_client_secret"},
 		"webhooks are off": {vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":1,"role":"admin"}}`,
 			"GET /api/v2/webhooks": "500 "}), false, "could not be read"},
@@ -328,7 +328,7 @@ func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
 func badMint(t *testing.T) *zendesk.Client {
 	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
 	fake.Fail(helpdesktest.Fault{Path: "/oauth/tokens", Status: 400})
-	return clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0)
+	return clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"})
 }
 
 func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -36,7 +35,7 @@ func New(host, project, personalKey string) (*API, error) {
 		return nil, errors.New(problem)
 	}
 	return &API{
-		http: helpdesk.API{Desk: "PostHog", BaseURL: base, Retries: 3,
+		http: helpdesk.API{Desk: "PostHog", BaseURL: base,
 			Authorize: func(_ context.Context, header http.Header) error {
 				header.Set("Authorization", "Bearer "+personalKey)
 				return nil
@@ -118,9 +117,8 @@ func (f function) is(wanted function) bool {
 }
 
 // Provision creates the destination, or updates the one with its name if that differs. With
-// dryRun it only reports which. The update writes all fields, so manual changes are lost. If
-// the answer to a creation is lost, Provision looks for the destination and does not repeat
-// the request if it is there.
+// dryRun it only reports which. The update writes all fields, so manual changes are lost. After
+// an error call it again: if only the answer to a creation was lost, it finds the destination.
 func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcome, error) {
 	id, err := a.find(ctx, d.Name)
 	if err != nil {
@@ -131,13 +129,7 @@ func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcom
 		if dryRun {
 			return Created, nil
 		}
-		_, err := a.http.WriteOnce(func() (string, error) {
-			return "", a.do(ctx, "create the destination", http.MethodPost, "", wanted, nil)
-		}, func(time.Time) (string, bool, error) {
-			id, err := a.find(ctx, d.Name)
-			return id, id != "", err
-		})
-		return Created, err
+		return Created, a.do(ctx, "create the destination", http.MethodPost, "", wanted, nil)
 	}
 	var found function
 	if err := a.do(ctx, "read the destination", http.MethodGet, id+"/", nil, &found); err != nil || found.is(wanted) {
@@ -194,10 +186,9 @@ func (a *API) find(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// do makes a request that may be repeated, unless it creates something.
+// do makes a request to the project's destinations.
 func (a *API) do(ctx context.Context, op, method, path string, body, answer any) error {
-	return a.http.Do(ctx, helpdesk.Request{Op: op, Method: method, Path: a.folder + path, Body: body,
-		Repeatable: method != http.MethodPost}, answer)
+	return a.http.Do(ctx, helpdesk.Request{Op: op, Method: method, Path: a.folder + path, Body: body}, answer)
 }
 
 // Name returns the name of a product's destination.
