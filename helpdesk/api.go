@@ -22,9 +22,6 @@ import (
 // API calls a vendor's JSON API. It must not be copied, and its fields must not change
 // once it is in use; it is then safe for concurrent use. Desk and BaseURL are required.
 //
-// After an answer that pauses the whole account, such as a 429 with Retry-After, Do makes
-// no request until that pause is over: it fails immediately with the same error.
-//
 // A request calls Authorize first, Limits after every answer, and Explain after every answer
 // that is not a success. The calls of different requests may overlap.
 type API struct {
@@ -48,20 +45,18 @@ type API struct {
 	// the answer is a success. It may be nil.
 	Explain func(e *APIError, r Request, header http.Header, body []byte)
 
-	mu     sync.Mutex // guards the fields below
-	until  time.Time  // no request is made before it
-	answer APIError   // the answer that set until
-	near   time.Time  // a request before it would come near a rate limit
-	rate   int        // the lowest limit, in requests; zero while unknown
+	mu    sync.Mutex // guards the fields below
+	until time.Time  // the end of the longest pause
+	rate  int        // the lowest limit, in requests; zero while unknown
 }
 
 // Pause returns how long to make no request: until the pause that the desk asked for is over, or
 // until a limit with no more than a twentieth left resets. That reserve is for others. It is zero
-// if the desk takes requests.
+// if the desk takes requests. Do does not check it.
 func (a *API) Pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return max(0, time.Until(a.until), time.Until(a.near))
+	return max(0, time.Until(a.until))
 }
 
 // Rate returns the lowest of the limits that the desk last stated, in requests. It is zero until
@@ -116,13 +111,9 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	return a.once(ctx, r, http.Header{}, body, answer)
 }
 
-// once makes one request, unless the desk has asked to wait. It fills header with everything it
-// sends, for Refused. A request that fails without an answer is ambiguous unless no connection
-// was made.
+// once makes one request. It fills header with everything it sends, for Refused. A request that
+// fails without an answer is ambiguous unless no connection was made.
 func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
-	if err := a.held(r.Op); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, r.Method, a.BaseURL+r.Path, bytes.NewReader(body))
@@ -191,7 +182,11 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	if a.Explain != nil {
 		a.Explain(e, r, response.Header, body)
 	}
-	a.holdAfter(e)
+	if e.AccountWide() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.pause(e.Wait)
+	}
 	return e
 }
 

@@ -93,9 +93,6 @@ func (e *APIError) AccountWide() bool {
 	return e.Temporary() && !e.OneConversation
 }
 
-// errHeld is the cause of an error that is returned without making a request.
-var errHeld = errors.New("the desk has asked to wait")
-
 // IsAmbiguous reports whether err comes from a request that may have had its
 // effect.
 func IsAmbiguous(err error) bool {

@@ -17,15 +17,15 @@ type Limit struct {
 // integrations, and requests in flight: one in twenty.
 const reserve = 20
 
-// noteLimits records the limits that an answer states. Answers may arrive in a different order than
-// they were made, so a pause only grows. The lowest limit becomes the rate, since it is hit first.
+// noteLimits records the limits that an answer states. The lowest limit becomes the rate, since it
+// is hit first.
 func (a *API) noteLimits(limits []Limit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	rate := 0
 	for _, l := range limits {
-		if until := time.Now().Add(l.Resets); l.Remaining <= l.Total/reserve && until.After(a.near) {
-			a.near = until
+		if l.Remaining <= l.Total/reserve {
+			a.pause(l.Resets)
 		}
 		if l.Total > 0 && (rate == 0 || l.Total < rate) {
 			rate = l.Total
@@ -34,29 +34,12 @@ func (a *API) noteLimits(limits []Limit) {
 	a.rate = cmp.Or(rate, a.rate)
 }
 
-// holdAfter records a failed request. If the failure concerns the whole account, it holds all
-// requests; a pause that would end before the present one changes nothing.
-func (a *API) holdAfter(e *APIError) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if until := time.Now().Add(e.Wait); e.Wait > 0 && e.AccountWide() && until.After(a.until) {
-		a.until, a.answer = until, *e
+// pause extends the pause of all requests. Answers may arrive in a different order than they were
+// made, so it never shortens the pause. The caller holds mu.
+func (a *API) pause(d time.Duration) {
+	if until := time.Now().Add(d); until.After(a.until) {
+		a.until = until
 	}
-}
-
-// held returns the error for a request that must not be made yet: the desk's last answer, with
-// the remaining wait. The error is not ambiguous, as nothing is sent. It is nil if the request
-// may be made.
-func (a *API) held(op string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	wait := time.Until(a.until)
-	if wait <= 0 {
-		return nil
-	}
-	e := a.answer
-	e.Op, e.Wait, e.Ambiguous, e.Err = op, wait, false, errHeld
-	return &e
 }
 
 // retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date, at
