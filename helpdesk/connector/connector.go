@@ -204,9 +204,9 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 }
 
 // Follow works on the conversations of a product until ctx ends, or until the log is
-// closed and read to its end. In the latter case it first writes the notes that wait for
-// the debounce time, as far as their desks answer. Every server calls Follow for every
-// product; one at a time does the work, and the next one continues with whatever is left.
+// closed and read to its end. In the latter case it first finishes the work under way, but
+// does not wait for anything that is due later. Every server calls Follow for every product;
+// one at a time does the work, and the next one continues with whatever is left.
 //
 // It returns ctx's error, or [eventlog.ErrClosed], after all its goroutines have ended.
 // While storage is unavailable it waits. The source must belong to the connector's log

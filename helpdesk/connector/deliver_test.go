@@ -708,24 +708,16 @@ func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 	})
 }
 
-// Actions that wait for the debounce time, or for the interval between notes, are written when the log
-// is closed, since a log in memory is gone afterwards.
-func TestFollow_writesTheRestWhenTheLogIsClosed(t *testing.T) {
-	notes := promptNotes()
-	notes.Debounce, notes.Interval = time.Minute, 30*time.Second
-	withDesk(t, notes, nil, func(t *testing.T, f *following) {
-		f.many(t, 10)
+// A request that is cut off would be in doubt.
+func TestFollow_finishesTheRequestInFlightWhenTheLogIsClosed(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.begins(t, "a")
 		f.desk.takes = func() time.Duration { return 2 * time.Second }
-		f.visit(t, "s0", "while it is written")
-		time.Sleep(time.Minute + time.Second) // its note is in flight
-		f.each(t, 10, "last")
-		stopped := f.closes(t)
-		assert.Less(t, stopped, 6*time.Second)
-		assert.Equal(t, []string{"[1] User visited first", "[1] User visited while it is written", "[1] User visited last"},
-			f.desk.texts("0"))
-		for i := range 9 {
-			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts(fmt.Sprint(i+1)))
-		}
+		f.visit(t, "s", "b")
+		time.Sleep(time.Second) // its note is in flight
+		assert.Equal(t, time.Second, f.closes(t).Round(time.Second))
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, f.desk.texts("7"))
+		assert.Nil(t, f.stored(t, "zendesk/7").Writing, "its outcome is stored")
 	})
 }
 

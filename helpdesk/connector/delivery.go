@@ -56,7 +56,6 @@ type delivery struct {
 	watch     watch
 	config    Product // the last known
 	swept     time.Time
-	closing   bool // notes no longer wait for the debounce time
 
 	// spawn runs work in a goroutine of the lease. The context of the work ends with the lease,
 	// and its error releases the lease. The caller holds mu.
@@ -71,15 +70,14 @@ const (
 	resolveEvery = time.Second      // how often the sessions of waiting links are looked for
 	sweepEvery   = 5 * time.Minute
 	finishTick   = 10 * time.Millisecond
-	finishTime   = 2 * time.Second // how long finish waits for a lease
 	// linger is how long a lease is held without work. It is longer than the time
 	// that a write in doubt is left to settle, which starts again with each holder.
 	linger = settleTime + time.Second
 )
 
-// follow works until ctx ends, or until the log is closed and read to its end and all notes that
-// wait for the debounce time are written, as far as the desks answer. Its error is ctx's, or
-// eventlog.ErrClosed. It returns when all its goroutines have ended. It may be called once.
+// follow works until ctx ends, or until the log is closed and read to its end and no job is at work:
+// a request that is cut off is in doubt. Its error is ctx's, or eventlog.ErrClosed. It returns when
+// all its goroutines have ended. It may be called once.
 func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -88,8 +86,8 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 			return err
 		}
 		err = source.Entries(ctx, start, d.see)
-		if errors.Is(err, eventlog.ErrClosed) {
-			d.finish(ctx)
+		for errors.Is(err, eventlog.ErrClosed) && d.isWorking() && ctx.Err() == nil {
+			time.Sleep(finishTick)
 		}
 		return err
 	})
@@ -350,41 +348,12 @@ func (d *delivery) wait() (wait time.Duration, busy bool) {
 	return at.Sub(now), busy
 }
 
-// finish writes the notes that wait for the debounce time or for the interval between notes. It
-// returns when they are written, when the rest must wait for its desk or for another server, or
-// when ctx ends. Notes that have failed keep their back-off: the next owner writes them.
-func (d *delivery) finish(ctx context.Context) {
-	d.mu.Lock()
-	d.closing = true
-	now := time.Now()
-	for _, l := range d.lanes {
-		if l.slot.IsSet() && l.from != (eventlog.ID{}) && l.noteFailures() == 0 && l.slot.Due().After(now) {
-			l.calm = time.Time{}
-			d.put(l, now)
-		}
-	}
-	d.mu.Unlock()
-	d.wake.Signal()
-	for ctx.Err() == nil && d.isBusy(time.Since(now)) {
-		time.Sleep(finishTick)
-	}
-}
-
-// isBusy reports whether notes are being written, or are due while their desk accepts them.
-// Without the lease it reports false once finish has waited for finishTime: the server that
-// holds the lease writes them.
-func (d *delivery) isBusy(waited time.Duration) bool {
-	product := d.product()
+// isWorking reports whether any job is at work.
+func (d *delivery) isWorking() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.leading && waited > finishTime {
-		return false
-	}
-	now := time.Now()
-	for _, l := range d.lanes {
-		_, configured := product.find(l.account.desk)
-		due := l.slot.IsSet() && !l.slot.Due().After(now) && (l.from != eventlog.ID{})
-		if l.working || due && configured && l.account.isOpen() && (!l.inTurns || l.account.isTurn(now)) {
+	for _, a := range d.accounts {
+		if a.others+a.strange > 0 {
 			return true
 		}
 	}
@@ -393,7 +362,6 @@ func (d *delivery) isBusy(waited time.Duration) bool {
 
 // product returns the product's configuration: the last known one while storage is
 // unavailable and after the product is gone, and the zero Product before any is known.
-// Once the delivery is closing, it has no debounce time.
 func (d *delivery) product() Product {
 	config, ok, err := d.products.Product(d.productID)
 	d.mu.Lock()
@@ -401,9 +369,5 @@ func (d *delivery) product() Product {
 	if ok && err == nil {
 		d.config = config
 	}
-	config = d.config
-	if d.closing {
-		config.Notes.Debounce = 0
-	}
-	return config
+	return d.config
 }

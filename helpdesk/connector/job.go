@@ -138,10 +138,9 @@ func (j *job) plan() {
 }
 
 // keepCalm determines, from the times in the document, until when the conversation gets no
-// further note of actions. Without an Interval, and once the delivery is closing, it leaves calm
-// and strange unchanged. The caller holds the delivery's mutex.
+// further note of actions. Without an Interval it leaves calm and strange unchanged.
 func (j *job) keepCalm() {
-	if interval := j.product.Notes.Interval; interval > 0 && !j.d.closing {
+	if interval := j.product.Notes.Interval; interval > 0 {
 		j.calm, j.strange = after(j.r.NotedAt, interval), after(j.r.StrangeAt, interval)
 	}
 }
@@ -267,12 +266,9 @@ func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)), calm: j.calm, strange: j.strange,
-		unfinished: j.unfinished, desk: j.desk, can: j.can, notes: j.product.Notes,
-		wants: j.wants, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
-	if !d.closing {
-		v.calm = later(v.calm, d.store.logTime(j.settles))
-	}
+	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)),
+		calm: later(j.calm, d.store.logTime(j.settles)), strange: j.strange, unfinished: j.unfinished, desk: j.desk,
+		can: j.can, notes: j.product.Notes, wants: j.wants, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.memo; m != nil {
 		v.memo = *m
 		for i, again := range m.again {

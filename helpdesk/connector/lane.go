@@ -369,11 +369,7 @@ func (j *job) done(due, own time.Time, waits bool) {
 		j.d.put(l, due)
 	case l.from != (eventlog.ID{}):
 		l.since = now
-		debounce := j.product.Notes.Debounce
-		if j.d.closing {
-			debounce = 0
-		}
-		j.d.put(l, sooner(l.quiet(now, debounce), due))
+		j.d.put(l, sooner(l.quiet(now, j.product.Notes.Debounce), due))
 	default:
 		l.since = time.Time{}
 		if !due.IsZero() {
