@@ -15,13 +15,11 @@ import (
 // first one configured is used:
 //
 //	an OAuth token, or an OAuth client     token, which a client can replace
-//	an API token with an email address    basic
+//	an API token with an email address     basic authentication
 //	nothing                                every request fails before it is made
 type credentials struct {
-	basic string // the header's value; empty with OAuth
-
-	clientID, clientSecret string // empty if tokens cannot be made
-	api                    *helpdesk.API
+	config Config
+	api    *helpdesk.API // requests tokens, which needs no authorization
 
 	turn *semaphore.Weighted // of one goroutine at a time
 	// token belongs to the goroutine that has the turn. It is empty before the first token
@@ -29,39 +27,31 @@ type credentials struct {
 	token string
 }
 
-// newCredentials returns the credentials of a configuration. The given API requests tokens,
-// which needs no authorization; it must not be the API that the credentials authorize.
-func newCredentials(c Config, api *helpdesk.API) *credentials {
-	own := &credentials{api: api, turn: semaphore.NewWeighted(1), token: c.OAuthToken, clientID: c.OAuthClientID,
-		clientSecret: c.OAuthClientSecret}
-	if c.OAuthToken == "" && c.OAuthClientID == "" && c.APIToken != "" {
-		own.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Email+"/token:"+c.APIToken))
-	}
-	return own
-}
-
-// header returns the value of an Authorization header. Concurrent callers without a token share
+// authorize sets the Authorization header of a request. Concurrent callers without a token share
 // the one that the first of them gets; each waits for it only until its own ctx ends. The error
 // is a *helpdesk.APIError and not ambiguous.
-func (c *credentials) header(ctx context.Context) (string, error) {
-	if c.basic != "" {
-		return c.basic, nil
+func (c *credentials) authorize(ctx context.Context, header http.Header) error {
+	if c.config.isMute() {
+		return &helpdesk.APIError{Desk: Name, Op: "authorize", Misconfigured: true, Err: errNoCredentials}
+	}
+	if c.config.OAuthToken == "" && c.config.OAuthClientID == "" {
+		basic := base64.StdEncoding.EncodeToString([]byte(c.config.Email + "/token:" + c.config.APIToken))
+		header.Set("Authorization", "Basic "+basic)
+		return nil
 	}
 	if err := c.turn.Acquire(ctx, 1); err != nil {
-		return "", &helpdesk.APIError{Desk: Name, Op: opToken, Err: err}
+		return &helpdesk.APIError{Desk: Name, Op: opToken, Err: err}
 	}
 	defer c.turn.Release(1)
-	if c.token == "" && c.clientID == "" {
-		return "", &helpdesk.APIError{Desk: Name, Op: "authorize", Misconfigured: true, Err: errNoCredentials}
-	}
 	if c.token == "" {
 		token, err := c.mint(ctx)
 		if err != nil {
-			return "", err
+			return err
 		}
 		c.token = token
 	}
-	return "Bearer " + c.token, nil
+	header.Set("Authorization", "Bearer "+c.token)
+	return nil
 }
 
 // refused is called with the header of a refused request, and returns whether another attempt
@@ -69,7 +59,7 @@ func (c *credentials) header(ctx context.Context) (string, error) {
 // then that one is worth trying.
 func (c *credentials) refused(ctx context.Context, header http.Header) bool {
 	used := header.Get("Authorization")
-	if c.clientID == "" || used == "" || c.turn.Acquire(ctx, 1) != nil {
+	if c.config.OAuthClientID == "" || used == "" || c.turn.Acquire(ctx, 1) != nil {
 		return false
 	}
 	defer c.turn.Release(1)
@@ -95,7 +85,8 @@ func (c *credentials) mint(ctx context.Context) (string, error) {
 	}
 	err := c.api.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens",
 		Body: map[string]string{
-			"grant_type": "client_credentials", "client_id": c.clientID, "client_secret": c.clientSecret, "scope": "read write",
+			"grant_type": "client_credentials", "client_id": c.config.OAuthClientID,
+			"client_secret": c.config.OAuthClientSecret, "scope": "read write",
 		}}, &answer)
 	if err == nil && answer.AccessToken == "" {
 		err = &helpdesk.APIError{Desk: Name, Op: opToken, Err: errors.New("the answer has no access_token")}

@@ -32,7 +32,7 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 		findings = append(findings, helpdesk.Finding{Text: "The webhooks and triggers could not be read: " +
 			unusable(err)})
 	}
-	if len(c.secrets) == 0 {
+	if len(c.config.SigningSecret) == 0 {
 		findings = append(findings,
 			helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, from any sender, and chat replies " +
 				"are off."})

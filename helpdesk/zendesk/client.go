@@ -20,37 +20,27 @@ import (
 // Its methods are safe for concurrent use. Apart from the configuration it remembers the rate
 // limits, a token and its own user; a new Client learns them again.
 type Client struct {
+	config      Config
 	api         *helpdesk.API
 	credentials *credentials
-	secrets     []string
-	tolerance   time.Duration
 	paced       *lru.Cache[string, time.Time] // when the next write to a ticket may happen
-	redacts     bool
-	isMute      bool         // without credentials
-	self        atomic.Int64 // the credentials' user ID; zero if unknown
+	self        atomic.Int64                  // the credentials' user ID; zero if unknown
 }
 
 // Capabilities implements [helpdesk.Desk].
 func (c *Client) Capabilities() helpdesk.Capabilities {
 	can := helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Checker: c, Rehearser: c,
 		Chats: true}
-	if c.redacts {
+	if c.config.Redact {
 		can.Redactor = c
 	}
-	if c.isMute {
+	if c.config.isMute() {
 		can.Warnings = []string{"without email and api_token, or OAuth, nothing is written to Zendesk"}
 	}
-	if len(c.secrets) > 0 {
+	if len(c.config.SigningSecret) > 0 {
 		can.SignedBy = []string{HeaderSignature}
 	}
 	return can
-}
-
-// authorize sets the credentials of a request, and first makes a token if there is none.
-func (c *Client) authorize(ctx context.Context, header http.Header) error {
-	value, err := c.credentials.header(ctx)
-	header.Set("Authorization", value)
-	return err
 }
 
 // explain completes an error from Zendesk's answer. Only a request about a ticket can show that

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -46,6 +46,9 @@ type Config struct {
 	// have; redacted text is lost for good.
 	Redact bool `json:"redact,omitempty"`
 }
+
+// isMute reports whether there are no credentials.
+func (c Config) isMute() bool { return c.APIToken == "" && c.OAuthToken == "" && c.OAuthClientID == "" }
 
 // Secrets is a string or an array of strings in JSON.
 type Secrets []string
@@ -112,21 +115,11 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.BaseURL)
 	paced, _ := lru.New[string, time.Time](maxPaced) // it fails for a size below one only
-	c := &Client{
-		api:       &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP},
-		secrets:   slices.Clone(config.SigningSecret),
-		tolerance: time.Duration(config.SignatureToleranceS) * time.Second,
-		paced:     paced,
-		redacts:   config.Redact,
-		isMute:    config.APIToken == "" && config.OAuthToken == "" && config.OAuthClientID == "",
-	}
-	c.credentials = newCredentials(config, &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP,
-		Explain: c.explain})
-	c.api.Authorize, c.api.Refused, c.api.Explain = c.authorize, c.credentials.refused, c.explain
-	c.api.Limits = func(r helpdesk.Request, header http.Header) []helpdesk.Limit {
-		limits := readLimits(header)
-		c.delay(r.ConversationID, limits.ticketPause())
-		return limits.account
-	}
+	c := &Client{config: config, paced: paced}
+	c.config.SigningSecret = slices.Clone(config.SigningSecret)
+	c.credentials = &credentials{config: config, turn: semaphore.NewWeighted(1), token: config.OAuthToken,
+		api: &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Explain: c.explain}}
+	c.api = &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Explain: c.explain, Limits: c.limits,
+		Authorize: c.credentials.authorize, Refused: c.credentials.refused}
 	return c, nil
 }

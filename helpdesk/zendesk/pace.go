@@ -27,6 +27,13 @@ func (c *Client) Pause(ticketID string) time.Duration {
 // Rate implements [helpdesk.Pacer].
 func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }
 
+// limits returns the account's limits that an answer states, and records the ticket's.
+func (c *Client) limits(r helpdesk.Request, header http.Header) []helpdesk.Limit {
+	limits := readLimits(header)
+	c.delay(r.ConversationID, limits.ticketPause())
+	return limits.account
+}
+
 // delay records that a ticket has to wait; the newest wait replaces the previous one. It
 // ignores an empty ID or a wait of zero.
 func (c *Client) delay(ticketID string, wait time.Duration) {

@@ -87,8 +87,9 @@ func (c *Client) Webhook(header http.Header, body []byte, now time.Time) (helpde
 	if !isTrigger(header, body) {
 		return helpdesk.Event{}, helpdesk.ErrUnrecognized
 	}
-	if len(c.secrets) > 0 {
-		if err := Verify(c.secrets, header, body, now, c.tolerance); err != nil {
+	secrets, tolerance := c.config.SigningSecret, time.Duration(c.config.SignatureToleranceS)*time.Second
+	if len(secrets) > 0 {
+		if err := Verify(secrets, header, body, now, tolerance); err != nil {
 			return helpdesk.Event{}, err
 		}
 	}
@@ -97,7 +98,7 @@ func (c *Client) Webhook(header http.Header, body []byte, now time.Time) (helpde
 		return helpdesk.Event{}, err
 	}
 	event.DeliveryID = header.Get(HeaderDelivery)
-	if len(c.secrets) > 0 { // otherwise anyone could have set the time
+	if len(secrets) > 0 { // otherwise anyone could have set the time
 		event.At, _ = time.Parse(time.RFC3339, header.Get(HeaderTimestamp))
 	}
 	return event, nil
