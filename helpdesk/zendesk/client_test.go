@@ -328,31 +328,6 @@ func TestClient_Note_withoutACommentInTheAuditIsWritten(t *testing.T) {
 	assert.Empty(t, id)
 }
 
-func TestClient_FindNote_looksOnlyAtItsOwnNotesOnAllPages(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1, UpdatesPerMinute: -1, RequestsPerMinute: -1})
-	write := func(text string) string {
-		id, err := a.client.Note(t.Context(), a.ticket, text)
-		require.NoError(t, err)
-		return id
-	}
-	began := time.Now()
-	a.AgentReply(target, a.ticket, "one")
-	_, err := a.client.Reply(t.Context(), a.ticket, "one")
-	require.NoError(t, err)
-	_, found, err := a.client.FindNote(t.Context(), a.ticket, "one", "", began)
-	require.NoError(t, err)
-	assert.False(t, found, "neither an agent's comment nor our reply is our note")
-
-	first := write("one")
-	second := write("two")
-	for range 250 {
-		write("filler")
-	}
-	id, _, err := a.client.FindNote(t.Context(), a.ticket, "two", first, began)
-	require.NoError(t, err)
-	assert.Equal(t, second, id, "on the third page")
-}
-
 func TestClient_FindNote_asksForItsOwnUserOnce(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
 	for range 3 {
