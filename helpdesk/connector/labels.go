@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -136,7 +134,6 @@ func (c *Connector) labels(ctx context.Context, productID string, of Link, produ
 
 var (
 	listMark = regexp.MustCompile(`^([-*•]|\d+[.)])\s*`) // the mark before an item of a list
-	fence    = regexp.MustCompile("(?m)^\\s*```.*$")     // the first or last line of a block of code
 	opening  = regexp.MustCompile(`(?m)^\s*[\[{]`)       // the start of JSON, at the start of a line
 )
 
@@ -145,26 +142,22 @@ var (
 // in any of these forms, often in a code block or after a line that ends in a colon. Any other JSON
 // has no lines.
 func linesOf(answer string) (lines []string) {
-	answer = fence.ReplaceAllString(answer, "")
-	at := opening.FindStringIndex(answer)
-	if at != nil {
-		answer = answer[at[0]:]
+	array, isJSON := answer, opening.MatchString(answer)
+	if begin, end := strings.Index(answer, "["), strings.LastIndex(answer, "]"); isJSON && 0 <= begin && begin < end {
+		array = answer[begin+1 : end]
 	}
-	if json.Unmarshal([]byte(answer), &lines) == nil || json.Unmarshal([]byte("["+answer+"]"), &lines) == nil {
+	switch {
+	case json.Unmarshal([]byte("["+array+"]"), &lines) == nil:
 		return lines
-	}
-	var object map[string][]string
-	if json.Unmarshal([]byte(answer), &object) == nil && len(object) == 1 {
-		return slices.Concat(slices.Collect(maps.Values(object))...)
-	}
-	if at != nil {
+	case isJSON:
 		return nil
 	}
 	lines = nil
 	for line := range strings.Lines(answer) {
-		line = strings.Trim(listMark.ReplaceAllString(strings.TrimSpace(line), ""), "\"'“”*_`")
-		if !strings.HasSuffix(line, ":") {
-			lines = append(lines, line)
+		line = strings.TrimSpace(line)
+		label := strings.Trim(listMark.ReplaceAllString(line, ""), "\"'“”*_`")
+		if !strings.HasPrefix(line, "```") && !strings.HasSuffix(label, ":") {
+			lines = append(lines, label)
 		}
 	}
 	return lines
