@@ -25,7 +25,6 @@ type scripted struct {
 	answers  []func(r *http.Request) (*http.Response, error)
 	requests []*http.Request
 	bodies   []string
-	times    []time.Time
 }
 
 func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -33,17 +32,9 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.requests, s.bodies, s.times = append(s.requests, r), append(s.bodies, string(body)), append(s.times, time.Now())
+	s.requests, s.bodies = append(s.requests, r), append(s.bodies, string(body))
 	answer := s.answers[min(len(s.requests), len(s.answers))-1]
 	return answer(r)
-}
-
-// waits returns the time between the requests.
-func (s *scripted) waits() (all []time.Duration) {
-	for i := 1; i < len(s.times); i++ {
-		all = append(all, s.times[i].Sub(s.times[i-1]))
-	}
-	return all
 }
 
 func answer(status int, body string, header ...string) func(*http.Request) (*http.Response, error) {
