@@ -428,13 +428,7 @@ func TestHandler_answersUnknownPathsInJSON(t *testing.T) {
 }
 
 // newBridge returns a bridge with valid options.
-func newBridge(opts *bridge.Options) *bridge.Bridge {
-	b, err := bridge.New(opts)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
+func newBridge(opts *bridge.Options) *bridge.Bridge { return musttest.New(bridge.New(opts)) }
 
 func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
 	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, MaxBytes: -1, TTL: -1,

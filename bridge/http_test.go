@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/bridge"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 func TestContext_answersTextToAClientThatPrefersIt(t *testing.T) {
@@ -161,8 +162,7 @@ func TestBridge_answersForItsOwnHostsOnly(t *testing.T) {
 			{http.MethodGet, "/context/s", ""},
 			{http.MethodPost, "/demo/actions", `{"session_id":"s","title":"t"}`},
 		} {
-			r, err := http.NewRequest(call.method, server.URL+call.path, strings.NewReader(call.body))
-			require.NoError(t, err)
+			r := musttest.New(http.NewRequest(call.method, server.URL+call.path, strings.NewReader(call.body)))
 			r.Host = host
 			response, err := http.DefaultClient.Do(r)
 			require.NoError(t, err)
@@ -225,16 +225,14 @@ func TestPage_servesEveryFile(t *testing.T) {
 	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
 		"js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 	paths := map[string]string{"/": "page/index.html"}
-	files, err := fs.Glob(os.DirFS("."), "page/static/*")
-	require.NoError(t, err)
+	files := musttest.New(fs.Glob(os.DirFS("."), "page/static/*"))
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		paths[strings.TrimPrefix(file, "page")] = file
 	}
 	for path, file := range paths {
 		t.Run(path, func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
+			want := musttest.New(os.ReadFile(file))
 			w := get(b, path, nil)
 			require.Equal(t, http.StatusOK, w.Code)
 			assert.Equal(t, string(want), w.Body.String())

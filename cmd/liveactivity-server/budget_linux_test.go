@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -55,12 +56,10 @@ var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 // peakMemory returns the server's peak memory, in bytes.
 func (a attacked) peakMemory() int64 {
 	a.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.PID()))
-	require.NoError(a.t, err)
+	status := musttest.New(os.ReadFile(fmt.Sprintf("/proc/%d/status", a.PID())))
 	match := peak.FindSubmatch(status)
 	require.NotNil(a.t, match)
-	kilobytes, err := strconv.ParseInt(string(match[1]), 10, 64)
-	require.NoError(a.t, err)
+	kilobytes := musttest.New(strconv.ParseInt(string(match[1]), 10, 64))
 	return kilobytes << 10
 }
 
@@ -70,13 +69,10 @@ const clockTick = 10 * time.Millisecond
 // cpuTime returns the processor time that the server has used.
 func (a attacked) cpuTime() time.Duration {
 	a.t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.PID()))
-	require.NoError(a.t, err)
+	stat := musttest.New(os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.PID())))
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	require.NoError(a.t, err)
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	require.NoError(a.t, err)
+	user := musttest.New(strconv.ParseInt(fields[11], 10, 64))
+	system := musttest.New(strconv.ParseInt(fields[12], 10, 64))
 	return time.Duration(user+system) * clockTick
 }
 
