@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 type object = contractstest.Object
@@ -37,17 +38,11 @@ func official(t *testing.T, kind string) *jsonschema.Resolved {
 	t.Helper()
 	var data []byte
 	if kind == "OpenAPI" {
-		var err error
-		data, err = os.ReadFile("testdata/openapi-3.1.json")
-		require.NoError(t, err)
+		data = musttest.New(os.ReadFile("testdata/openapi-3.1.json"))
 	} else {
-		file, err := os.Open("testdata/asyncapi-3.0.0.json.gz")
-		require.NoError(t, err)
+		file := musttest.New(os.Open("testdata/asyncapi-3.0.0.json.gz"))
 		defer file.Close()
-		unzipped, err := gzip.NewReader(file)
-		require.NoError(t, err)
-		data, err = io.ReadAll(unzipped)
-		require.NoError(t, err)
+		data = musttest.New(io.ReadAll(musttest.New(gzip.NewReader(file))))
 		// The name of draft 7 ends with "#", which this schema leaves out.
 		data = bytes.ReplaceAll(data, []byte(`draft-07/schema"`), []byte(`draft-07/schema#"`))
 	}

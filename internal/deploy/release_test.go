@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // parsed returns a YAML file below the root of the repository.
@@ -26,8 +27,7 @@ func parsed(t *testing.T, path string) object {
 }
 
 func TestRelease_hasEveryCommandForEveryPlatform(t *testing.T) {
-	commands, err := filepath.Glob("../../cmd/*/main.go")
-	require.NoError(t, err)
+	commands := musttest.New(filepath.Glob("../../cmd/*/main.go"))
 	var built, want []string
 	for _, command := range commands {
 		want = append(want, "./cmd/"+filepath.Base(filepath.Dir(command)))
@@ -43,8 +43,7 @@ func TestRelease_hasEveryCommandForEveryPlatform(t *testing.T) {
 }
 
 func TestWorkflows_areYAML(t *testing.T) {
-	paths, err := filepath.Glob("../../.github/*/*.yml")
-	require.NoError(t, err)
+	paths := musttest.New(filepath.Glob("../../.github/*/*.yml"))
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
 		assert.NotEmpty(t, parsed(t, filepath.Join(".github", filepath.Base(filepath.Dir(path)), filepath.Base(path))))
@@ -53,11 +52,10 @@ func TestWorkflows_areYAML(t *testing.T) {
 
 // The products of the chart's values form a valid product file.
 func TestChart_hasProductsThatAreValid(t *testing.T) {
-	products, err := json.Marshal(at[object](t, parsed(t, "deploy/chart/values.yaml"), "products"))
-	require.NoError(t, err)
+	products := musttest.New(json.Marshal(at[object](t, parsed(t, "deploy/chart/values.yaml"), "products")))
 	file := filepath.Join(t.TempDir(), "products.json")
 	require.NoError(t, os.WriteFile(file, products, 0o600))
-	_, _, err = liveactivity.LoadFile(file, func(string) (string, bool) { return "x", true }, nil)
+	_, _, err := liveactivity.LoadFile(file, func(string) (string, bool) { return "x", true }, nil)
 	require.NoError(t, err)
 }
 

@@ -42,8 +42,7 @@ func refuse(w http.ResponseWriter, status int, message, kind, param, code string
 // newModel returns the function under test for a vendor.
 func newModel(t *testing.T, v *llmtest.Server, name, key string) func(context.Context, string) (string, error) {
 	t.Helper()
-	complete, err := llm.New(name, key, v.BaseURL())
-	require.NoError(t, err)
+	complete := musttest.New(llm.New(name, key, v.BaseURL()))
 	return complete
 }
 
@@ -89,8 +88,7 @@ func TestModel_sendsThePromptAndKey(t *testing.T) {
 				headers <- r.Header
 				llmtest.Say("\n Ada exported\na report. ")(w, r)
 			})
-			complete, err := llm.New(model, key, v.BaseURL()+"/")
-			require.NoError(t, err)
+			complete := musttest.New(llm.New(model, key, v.BaseURL()+"/"))
 			text, err := complete(t.Context(), prompt)
 			require.NoError(t, err)
 			assert.Equal(t, "Ada exported\na report.", text)

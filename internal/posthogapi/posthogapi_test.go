@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/posthogapi"
 )
 
@@ -87,8 +88,7 @@ func TestProvision_createsThenLeavesThenUpdates(t *testing.T) {
 	for range 4 {
 		p.functions = append(p.functions, map[string]any{"id": "x", "name": "another"})
 	}
-	api, err := posthogapi.New(p.url, "7", "phx_key")
-	require.NoError(t, err)
+	api := musttest.New(posthogapi.New(p.url, "7", "phx_key"))
 	provision := func(d posthogapi.Destination, dryRun bool, want posthogapi.Outcome, writes int) {
 		t.Helper()
 		p.writes = 0
@@ -125,8 +125,7 @@ func TestProvision_createsThenLeavesThenUpdates(t *testing.T) {
 func TestRemove_marksItsOwnDestination(t *testing.T) {
 	p := newProject(t)
 	p.functions = []map[string]any{{"id": "x", "name": "another"}, {"id": "y", "name": "liveactivity: acme"}}
-	api, err := posthogapi.New(p.url, "7", "phx_key")
-	require.NoError(t, err)
+	api := musttest.New(posthogapi.New(p.url, "7", "phx_key"))
 	for _, tt := range []struct {
 		dryRun bool
 		want   posthogapi.Outcome
@@ -144,15 +143,13 @@ func TestAPI_namesTheMistake(t *testing.T) {
 		_, err := posthogapi.New(host, "7", "k")
 		assert.Error(t, err, host)
 	}
-	api, err := posthogapi.New(newProject(t).url, "7", "another")
-	require.NoError(t, err)
-	_, err = api.Provision(t.Context(), destination(), false)
+	api := musttest.New(posthogapi.New(newProject(t).url, "7", "another"))
+	_, err := api.Provision(t.Context(), destination(), false)
 	require.ErrorContains(t, err, "PostHog: list the destinations")
 	assert.NotContains(t, err.Error(), "another")
 }
 
 func encoded(t *testing.T, v any) string {
-	b, err := json.Marshal(v)
-	require.NoError(t, err)
+	b := musttest.New(json.Marshal(v))
 	return string(b)
 }

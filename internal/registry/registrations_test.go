@@ -50,8 +50,7 @@ func attached(t *testing.T, log eventlog.Log) *Registry {
 
 func openLog(t *testing.T, dir string) *boltlog.Log {
 	t.Helper()
-	log, err := boltlog.Open(dir, nil)
-	require.NoError(t, err)
+	log := musttest.New(boltlog.Open(dir, nil))
 	t.Cleanup(func() { require.NoError(t, log.Release()) })
 	return log
 }
@@ -74,8 +73,7 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	keys := []string{register(t, r, "acme", false).Key, register(t, r, "acme", true).Key,
 		register(t, r, "other", false).Key}
 	require.NoError(t, log.Release())
-	raw, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
-	require.NoError(t, err)
+	raw := musttest.New(os.ReadFile(filepath.Join(dir, boltlog.FileName)))
 	file := string(raw)
 	for _, key := range keys {
 		assert.NotContains(t, file, key)
@@ -185,8 +183,7 @@ func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log)
-		require.NoError(t, err)
+		r := musttest.New(New(file(), productfile.NewExtensions(nil, nil), nil, log))
 		var guesses sync.WaitGroup
 		for n := range 500 {
 			guesses.Go(func() {
@@ -359,8 +356,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 func TestRegistry_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log)
-	require.NoError(t, err)
+	r := musttest.New(New(file(), productfile.NewExtensions(nil, nil), nil, log))
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")
 	for _, force := range []bool{false, true} {
@@ -550,8 +546,7 @@ func TestRegistrations_areServedWithoutAnUnknownDesk(t *testing.T) {
 	}
 	assert.Equal(t, []string{"new", "old"}, names(both), "in the order of preference")
 
-	one, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("old")}}, nil, log)
-	require.NoError(t, err)
+	one := musttest.New(New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("old")}}, nil, log))
 	logged := logTo(one)
 	require.NoError(t, one.Load(t.Context()))
 	assert.Contains(t, logged.String(), `product_id=acme err="integration_config.new: is not a known field`)
