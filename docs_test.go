@@ -12,17 +12,16 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // documentation returns the README and the pages of docs, by path.
 func documentation(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
+	paths := musttest.New(filepath.Glob("docs/*.md"))
 	pages := map[string]string{}
 	for _, path := range append(paths, "README.md") {
-		page, err := os.ReadFile(path)
-		require.NoError(t, err)
+		page := musttest.New(os.ReadFile(path))
 		pages[path] = string(page)
 	}
 	return pages
@@ -33,8 +32,7 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 // Every Go block of the documentation stands in the examples, apart from indentation. The tests
 // compile and run the examples.
 func TestDocs_showCodeThatRuns(t *testing.T) {
-	examples, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
+	examples := musttest.New(os.ReadFile("example_test.go"))
 	blocks := 0
 	for path, page := range documentation(t) {
 		for _, block := range goBlock.FindAllStringSubmatch(page, -1) {

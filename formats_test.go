@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
@@ -99,16 +100,13 @@ func TestFormats_ofReleasesAreRead(t *testing.T) {
 		writeDump(t, *writeFormat)
 		return
 	}
-	files, err := filepath.Glob("testdata/formats/*.json.gz")
-	require.NoError(t, err)
+	files := musttest.New(filepath.Glob("testdata/formats/*.json.gz"))
 	require.GreaterOrEqual(t, len(files), 2)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.Open(file)
-			require.NoError(t, err)
+			data := musttest.New(os.Open(file))
 			defer data.Close()
-			unzipped, err := gzip.NewReader(data)
-			require.NoError(t, err)
+			unzipped := musttest.New(gzip.NewReader(data))
 			var d dump
 			require.NoError(t, json.NewDecoder(unzipped).Decode(&d))
 			start(t, forGood, d.open(t)).knows(d.Key)
@@ -135,9 +133,7 @@ func writeDump(t *testing.T, name string) {
 	d := dump{Keys: map[string][]byte{}}
 	dir := t.TempDir()
 	engine, read := withDataDir(t, dir), func() {
-		var err error
-		d.Bolt, err = os.ReadFile(filepath.Join(dir, boltlog.FileName))
-		require.NoError(t, err)
+		d.Bolt = musttest.New(os.ReadFile(filepath.Join(dir, boltlog.FileName)))
 	}
 	if name[0] == 'r' {
 		redis := redistest.Start(t)
@@ -156,8 +152,7 @@ func writeDump(t *testing.T, name string) {
 	s.stop()
 	read()
 	var file bytes.Buffer
-	packed, err := gzip.NewWriterLevel(&file, gzip.BestCompression)
-	require.NoError(t, err)
+	packed := musttest.New(gzip.NewWriterLevel(&file, gzip.BestCompression))
 	require.NoError(t, json.NewEncoder(packed).Encode(d))
 	require.NoError(t, packed.Close())
 	require.NoError(t, os.MkdirAll("testdata/formats", 0o755))

@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -78,8 +79,7 @@ type service struct {
 // newService returns a service of the two products that does not run.
 func newService(t *testing.T, log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Service {
 	t.Helper()
-	s, err := liveactivity.New(testOptions(log, change...))
-	require.NoError(t, err)
+	s := musttest.New(liveactivity.New(testOptions(log, change...)))
 	return s
 }
 
@@ -98,8 +98,7 @@ func testOptions(log io.Writer, change ...func(*liveactivity.Options)) *liveacti
 // withDataDir keeps everything in a folder.
 func withDataDir(t *testing.T, dir string) func(*liveactivity.Options) {
 	return func(o *liveactivity.Options) {
-		log, err := boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, Logger: o.Logger})
-		require.NoError(t, err)
+		log := musttest.New(boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, Logger: o.Logger}))
 		o.Log = log
 	}
 }
@@ -140,8 +139,7 @@ func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	opts := testOptions(s.log, append(change, func(o *liveactivity.Options) {
 		o.PublicURL = cmp.Or(o.PublicURL, s.url)
 	})...)
-	s.service, err = liveactivity.New(opts)
-	require.NoError(t, err)
+	s.service = musttest.New(liveactivity.New(opts))
 	go func() {
 		defer close(s.done)
 		s.err = errors.Join(s.service.Serve(ctx, listener), release(opts))
@@ -202,8 +200,7 @@ type reply struct {
 // form of errors.
 func (s *service) do(method, path, body string, headers ...string) reply {
 	s.t.Helper()
-	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	require.NoError(s.t, err)
+	req := musttest.New(http.NewRequest(method, s.url+path, strings.NewReader(body)))
 	setHeaders(req, headers)
 	resp, err := s.client.Do(req)
 	require.NoError(s.t, err)
@@ -310,8 +307,7 @@ func (s *service) stream(path string, headers ...string) *streamReader {
 // openStream opens a stream that is not read until the returned function is called.
 func (s *service) openStream(path string, headers ...string) (*streamReader, func()) {
 	s.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
-	require.NoError(s.t, err)
+	req := musttest.New(http.NewRequest(http.MethodGet, s.url+path, nil))
 	setHeaders(req, headers)
 	resp, err := s.client.Do(req)
 	require.NoError(s.t, err)

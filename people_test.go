@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -78,8 +79,7 @@ func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
 			assert.Len(t, e.Actions, 1)
 			assert.Len(t, e.Log, 5)
 			assert.Equal(t, conversation, e.Conversations[0].ConversationID)
-			all, err := json.Marshal(e)
-			require.NoError(t, err)
+			all := musttest.New(json.Marshal(e))
 			assert.NotContains(t, string(all), "grace")
 			for _, path := range []string{"ada-1", "ada-2", "ada-3", "ada-4", "ada-5"} {
 				assert.Contains(t, string(all), path)
@@ -103,8 +103,7 @@ func TestExport_hasNobodyElsesAddress(t *testing.T) {
 	e := s.export("ada/export")
 	require.Len(t, e.Sessions, 1)
 	assert.Equal(t, "ada", e.Sessions[0].UserID)
-	all, err := json.Marshal(e)
-	require.NoError(t, err)
+	all := musttest.New(json.Marshal(e))
 	assert.NotContains(t, string(all), "bob")
 }
 
@@ -407,8 +406,7 @@ func TestErase_ofAVisitorLeavesTheUserWhoSignedIn(t *testing.T) {
 		a.acts("a1", "anon", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
 		a.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
 		for range 2 {
-			all, err := json.Marshal(b.export("anon/export"))
-			require.NoError(t, err)
+			all := musttest.New(json.Marshal(b.export("anon/export")))
 			assert.NotContains(t, string(all), "ada")
 			assert.Equal(t, liveactivity.Erased{}, a.erase("/anon"))
 			assert.EqualValues(t, 1, b.lookup("ada")["count"])

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -46,9 +47,8 @@ func (s *service) happens(webhook bool, name, userID, sessionID string, more map
 	for key, value := range more {
 		properties[key] = value
 	}
-	body, err := json.Marshal(map[string]any{"event": name, "distinct_id": userID, "properties": properties,
-		"timestamp": time.Now().UTC().Format(time.RFC3339Nano)})
-	require.NoError(s.t, err)
+	body := musttest.New(json.Marshal(map[string]any{"event": name, "distinct_id": userID, "properties": properties,
+		"timestamp": time.Now().UTC().Format(time.RFC3339Nano)}))
 	path, header := "/e/", "X-Nothing: here"
 	if webhook {
 		path, header = "/webhook/acme", "X-PostHog-Secret: "+acmeSecret
@@ -114,12 +114,10 @@ func TestStanding_ofRecordedEventsIsReported(t *testing.T) {
 }
 
 func TestRecord_takesEventsOfAProductRegisteredAtAnotherServer(t *testing.T) {
-	log, err := memorylog.New(nil)
-	require.NoError(t, err)
+	log := musttest.New(memorylog.New(nil))
 	shared := func(o *liveactivity.Options) { o.Log = log }
 	start(t, shared).register(`{"product_id":"initech"}`)
-	other, err := liveactivity.New(testOptions(&logtest.Buffer{}, shared))
-	require.NoError(t, err)
+	other := musttest.New(liveactivity.New(testOptions(&logtest.Buffer{}, shared)))
 	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://acme.example/plans")
 	result, err := other.Record(t.Context(), "initech",
 		[]activity.Event{{ID: "1", Time: time.Now(), SessionID: "s", Action: &action}})

@@ -36,8 +36,7 @@ func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity
 	if opts.Products == nil {
 		opts.Products = []liveactivity.Product{{ProductID: "acme", WebhookSecret: acmeSecret}}
 	}
-	service, err := liveactivity.New(opts)
-	require.NoError(t, err)
+	service = musttest.New(liveactivity.New(opts))
 	return service, waittest.Run(t, service.Run)
 }
 
@@ -309,8 +308,7 @@ func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
 }
 
 func TestMetrics_areServedUnlessTheyHaveARegistry(t *testing.T) {
-	service, err := liveactivity.New(&liveactivity.Options{Metrics: prometheus.NewRegistry()})
-	require.NoError(t, err)
+	service := musttest.New(liveactivity.New(&liveactivity.Options{Metrics: prometheus.NewRegistry()}))
 	assert.Equal(t, http.StatusNotFound, ask(service, http.MethodGet, "/metrics", "").Code)
 }
 
@@ -319,10 +317,9 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for i, name := range []string{"first", "first", "second"} {
 		product, key := liveactivity.NewProduct("acme")
-		service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+		service := musttest.New(liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
 			Keys:    []liveactivity.Key{key},
-			Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)})
-		require.NoError(t, err)
+			Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)}))
 		event := pageview(fmt.Sprint("u", i), "s1", "https://app.example.com/a")
 		require.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event,
 			"X-PostHog-Secret: "+product.WebhookSecret).Code)
