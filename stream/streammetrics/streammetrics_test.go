@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
@@ -38,9 +39,8 @@ func (s script) Follow(ctx context.Context, _ string, _ time.Time, deliver func(
 
 func actions(t *testing.T, sessionID string) string {
 	t.Helper()
-	data, err := jsontext.Marshal(activitytest.NewBatch("acme", sessionID, "u",
-		activitytest.Click(time.Unix(1, 0), "a", "https://a.example")))
-	require.NoError(t, err)
+	data := musttest.New(jsontext.Marshal(activitytest.NewBatch("acme", sessionID, "u",
+		activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))
 	return string(data)
 }
 
@@ -48,7 +48,7 @@ func actions(t *testing.T, sessionID string) string {
 func consumed(t *testing.T, entries ...string) *stream.Consumer {
 	t.Helper()
 	held := make(chan struct{})
-	c, err := stream.NewSourceConsumer(append(script(entries), `{"type":"hold"}`), stream.Handlers{
+	c := musttest.New(stream.NewSourceConsumer(append(script(entries), `{"type":"hold"}`), stream.Handlers{
 		Deliver: func(_ context.Context, d *stream.Delivery) error {
 			switch d.Type {
 			case "hold":
@@ -59,8 +59,7 @@ func consumed(t *testing.T, entries ...string) *stream.Consumer {
 				d.Done(nil)
 			}
 			return nil
-		}}, nil)
-	require.NoError(t, err)
+		}}, nil))
 	waittest.Run(t, c.Run)
 	<-held
 	waittest.Until(t, "one batch is pending", func() bool { return c.Stats().Pending == 1 })
@@ -130,17 +129,15 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 
 func newWriter(t *testing.T) *stream.Writer {
 	t.Helper()
-	w, err := stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil)
-	require.NoError(t, err)
+	w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
 	return w
 }
 
 func newSummarizer(t *testing.T) *stream.Summarizer {
 	t.Helper()
-	s, err := stream.NewSummarizer(func(context.Context, stream.Summary) error {
+	s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error {
 		return nil
-	}, &stream.SummarizerOptions{Threshold: 1})
-	require.NoError(t, err)
+	}, &stream.SummarizerOptions{Threshold: 1}))
 	return s
 }
 

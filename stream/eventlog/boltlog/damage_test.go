@@ -20,6 +20,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -55,8 +56,7 @@ func sample(t testing.TB) []byte {
 	put(t, log, "small", "document", "value", 0)
 	eventlogtest.Append(t, log, "other", eventlogtest.Entries("c", 60)...)
 	require.NoError(t, log.Release())
-	file, err := os.ReadFile(filepath.Join(dir, FileName))
-	require.NoError(t, err)
+	file := musttest.New(os.ReadFile(filepath.Join(dir, FileName)))
 	return file
 }
 
@@ -234,8 +234,7 @@ func TestOpen_refusesForeignFiles(t *testing.T) {
 			_, err := Open(dir, nil)
 			require.ErrorIs(t, err, test.want)
 			require.NoError(t, refusal(path, test.file, err))
-			names, err := filepath.Glob(dir + "/*")
-			require.NoError(t, err)
+			names := musttest.New(filepath.Glob(dir + "/*"))
 			assert.Equal(t, []string{path}, names)
 		})
 	}
@@ -280,8 +279,7 @@ func withFreePages(file []byte) []byte {
 func boltFile(t *testing.T, values map[string]string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bolt")
-	db, err := bolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
+	db := musttest.New(bolt.Open(path, 0o600, nil))
 	require.NoError(t, db.Update(func(tx *bolt.Tx) error {
 		name := "someone else's"
 		if values != nil {
@@ -294,8 +292,7 @@ func boltFile(t *testing.T, values map[string]string) []byte {
 		return err
 	}))
 	require.NoError(t, db.Close())
-	file, err := os.ReadFile(path)
-	require.NoError(t, err)
+	file := musttest.New(os.ReadFile(path))
 	return file
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -88,8 +89,7 @@ func TestOpen_makesTheFolder(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, info.Mode(), path)
 	}
-	names, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	names := musttest.New(os.ReadDir(dir))
 	assert.Len(t, names, 1, "nothing else is left there")
 }
 
@@ -150,17 +150,14 @@ func readBack(t *testing.T, dir string) (log *Log, unchanged func()) {
 	t.Helper()
 	path := filepath.Join(dir, FileName)
 	look := func() string {
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
+		content := musttest.New(os.ReadFile(path))
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		files, err := os.ReadDir(dir)
-		require.NoError(t, err)
+		files := musttest.New(os.ReadDir(dir))
 		return fmt.Sprint(info.ModTime(), len(files), string(content))
 	}
 	before := look()
-	log, err := Open(dir, &Options{ReadOnly: true, TailBytes: 1})
-	require.NoError(t, err)
+	log = musttest.New(Open(dir, &Options{ReadOnly: true, TailBytes: 1}))
 	return log, func() { assert.Equal(t, before, look(), "the file has changed") }
 }
 
