@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/outage"
-	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // The registry learns of registrations by looking at the service's own log. A look compares
@@ -173,29 +171,21 @@ func (r *Registry) refresh() error {
 	return r.refreshErr
 }
 
-// pauses are Run's. A request that needs a registration sooner looks on its own.
-var pauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
+// retryAfter is the pause before Run repeats a failed look. A request that needs a registration
+// sooner looks on its own.
+const retryAfter = time.Second
 
 // Run keeps the registry up to date with registrations by other servers, until ctx ends. It
-// does not access storage until the log changes. It logs failures and retries, with a backoff
-// once all registrations have been applied; until then it logs one in thirty. Call it once.
+// does not access storage until the log changes or, after a failure, retryAfter has passed. It
+// logs failures. Call it once.
 func (r *Registry) Run(ctx context.Context) {
-	for failures := 1; ctx.Err() == nil; {
+	var warnings outage.Pace
+	for ctx.Err() == nil {
 		changed := r.log.Changed(OwnProduct) // taken before the read, so that no change is missed
 		var again <-chan time.Time           // nil, so never, after a success
-		if err := r.Load(ctx); err == nil {
-			failures = 1
-		} else if ctx.Err() == nil {
-			pause, level := pauses.Even(failures), outage.Level(err, slog.LevelWarn)
-			select {
-			case <-r.loaded:
-			default: // the service waits for them
-				if pause = pauses.Min; failures%30 != 1 {
-					level = slog.LevelDebug
-				}
-			}
-			r.deskOptions.Logger.Log(ctx, level, "registrations cannot be read", "err", err)
-			again, failures = time.After(pause), failures+1
+		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
+			r.deskOptions.Logger.Log(ctx, warnings.Level(err), "registrations cannot be read", "err", err)
+			again = time.After(retryAfter)
 		}
 		select {
 		case <-ctx.Done():
