@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,12 +28,8 @@ type Observer struct {
 	log       *slog.Logger
 	durations *prometheus.HistogramVec
 
-	warnings outage.Pace
-	unlogged atomic.Int64 // answers of 503 since the last warning
+	warnings outage.Pace // of answers of 503: full storage refuses every request
 }
-
-// warnEvery is the least time between two warnings: full storage refuses every request.
-const warnEvery = time.Second
 
 // New returns an observer that logs to log, or slog.Default() for nil, and
 // registers the metric liveactivity_http_request_duration_seconds; reg may be
@@ -63,7 +58,7 @@ const maxRequestID = 128
 //
 // A line's level depends on the answer: debug below 400, info below 500, warn for 503 and
 // error for the rest, but debug for an error that is marked as an outage. There is at most one
-// warning a second; the next one counts the answers of 503 in between.
+// warning a minute; the metric counts every answer.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -114,12 +109,16 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
 	code := cmp.Or(w.status, http.StatusOK) // net/http's answer if a handler wrote nothing
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
+	var cause error
+	if w.err != nil {
+		cause = w.err.Cause
+	}
 	level := slog.LevelDebug
 	switch {
 	case code == http.StatusServiceUnavailable: // the client should retry
-		level = slog.LevelWarn
+		level = o.warnings.Level(cause)
 	case code >= 500:
-		level = slog.LevelError
+		level = outage.Level(cause, slog.LevelError)
 	case code >= 400:
 		level = slog.LevelInfo
 	}
@@ -131,18 +130,9 @@ func (o *Observer) done(r *http.Request, route string, w *statusWriter, took tim
 		slog.String("remote", r.RemoteAddr)}
 	if w.err != nil {
 		attrs = append(attrs, slog.String("detail", w.err.Detail))
-		if w.err.Cause != nil {
-			level = outage.Level(w.err.Cause, level)
-			attrs = append(attrs, slog.Any("err", w.err.Cause))
-		}
 	}
-	switch {
-	case level != slog.LevelWarn:
-	case o.warnings.Due(warnEvery):
-		attrs = append(attrs, slog.Int64("unlogged", o.unlogged.Swap(0)))
-	default:
-		o.unlogged.Add(1)
-		level = slog.LevelDebug
+	if cause != nil {
+		attrs = append(attrs, slog.Any("err", cause))
 	}
 	o.log.LogAttrs(r.Context(), level, "request", attrs...)
 }
