@@ -14,6 +14,7 @@ const idSegment = ":id"
 // lower case. Credentials, default port, path parameters (";jsessionid=…"), query and trailing
 // slash are dropped, and path segments that look like identifiers are replaced by ":id". The
 // fragment is dropped unless it is a hash route ("#/…" or "#!/…"), which is treated like a path.
+// The name of an app's screen ("app://screen/…") is never an identifier.
 // A text that is no URL is treated as a path, so there are no errors. The function is idempotent.
 // It does not limit the length of raw; see [CleanURL].
 func CanonicalURL(raw string) string { return canonical(printable(raw)) }
@@ -38,7 +39,11 @@ func canonical(s string) string {
 	} else {
 		path = withoutParams(a.start(&b, path))
 	}
-	writeCanonicalPath(&b, path)
+	if a.scheme == "app" && a.host == "screen" {
+		b.WriteString(path)
+	} else {
+		writeCanonicalPath(&b, path)
+	}
 	_, fragment, _ := strings.Cut(tail, "#")
 	writeHashRoute(&b, fragment)
 	if b.Cap() > b.Len()+b.Len()/8 {

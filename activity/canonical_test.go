@@ -60,6 +60,8 @@ func TestCanonicalURL(t *testing.T) {
 			"blob:https://app.example.com/:id"},
 		{"password in the source of a page", "view-source:https:/ada:secret@app.example.com/a",
 			"view-source:https://app.example.com/a"},
+		{"name of a screen that looks like an identifier", "app://screen/404?a", "app://screen/404"},
+		{"another address of an app", "app://shop/404", "app://shop/:id"},
 		{"backslashes in the path", `https://app.example.com\projects\42`, "https://app.example.com/projects/:id"},
 
 		{"path parameter", "https://app.example.com/cart;jsessionid=0A1B2C3D/items;v=1",

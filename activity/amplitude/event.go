@@ -207,10 +207,10 @@ func (e *event) action() activity.Action {
 	p := &e.Properties
 	switch e.Type {
 	case eventPage:
-		return intake.NewAction(activity.TypePageview, activity.Target{}, cmp.Or(p.Location, p.PageURL))
+		return activity.NewAction(activity.TypePageview, activity.Target{}, cmp.Or(p.Location, p.PageURL))
 	case eventSubmit:
 		form := []element.Element{{Tag: "form", Name: p.FormName, ID: p.FormID}}
-		return intake.NewAction(activity.TypeSubmit, element.Target(activity.TypeSubmit, form, ""), p.PageURL)
+		return activity.NewAction(activity.TypeSubmit, element.Target(activity.TypeSubmit, form, ""), p.PageURL)
 	}
 	if len(p.Elements) == 0 {
 		p.Elements = make(elements, 1)
@@ -229,5 +229,5 @@ func (e *event) action() activity.Action {
 	if e.Type == eventChange {
 		typ = activity.TypeChange
 	}
-	return intake.NewAction(typ, element.Target(typ, p.Elements, p.Text), p.PageURL)
+	return activity.NewAction(typ, element.Target(typ, p.Elements, p.Text), p.PageURL)
 }

@@ -94,7 +94,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 			m.Reason = intake.ReasonOther
 		}
 	default:
-		action := intake.NewAction(typ, activity.Target{Label: e["label"]}, e["url"])
+		action := activity.NewAction(typ, activity.Target{Label: e["label"]}, e["url"])
 		if m.Action = &action; typ == activity.TypePageview && action.RawURL == "" {
 			m.Reason = intake.ReasonMalformed
 		}

@@ -12,9 +12,9 @@
 // A source, such as [github.com/liveactivity/liveactivity/activity/posthog], is a package for one
 // vendor and consists of three parts:
 //
-//   - a [Decoder], which reads an event by the tags of its struct (see [Fields]) and returns its [Meaning]: an
-//     [activity.Event], or a reason for ignoring it. [UserID], [FirstEmail], [NewAction],
-//     [ScreenURL] and [Meaning.Finish] implement the rules that all sources share.
+//   - a [Decoder], which reads an event by the tags of its struct (see [Fields]) and returns its [Meaning]:
+//     an [activity.Event], or a reason for ignoring it. [UserID], [FirstEmail], [ScreenURL] and
+//     [Meaning.Finish] implement the rules that all sources share.
 //   - a [Source], made from the decoder by [NewSource], with the [Form] of the vendor's envelopes.
 //     [Intake.Webhook] accepts the vendor's webhooks through it.
 //   - the paths that its SDKs call, each a [Route] that ends in [Intake.Capture], and the responses

@@ -162,7 +162,7 @@ func (e *Events) rule(name string) *Rule {
 // Action returns the action for an event with this name on a page or screen. r has read the properties
 // at of.
 func (rule *Rule) Action(name string, r *Reader, of Span, page string) *activity.Action {
-	a := OnScreen(activity.NewEvent(name, rule.Sentence, rule.Read(r.Again(of)), page))
+	a := activity.NewEvent(name, rule.Sentence, rule.Read(r.Again(of)), page)
 	return &a
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"strings"
 	"unicode"
-
-	"github.com/liveactivity/liveactivity/activity"
 )
 
 // screens is the prefix of the URLs of an app's screens.
@@ -22,18 +20,4 @@ func ScreenURL(name string) string {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	})
 	return screens + cmp.Or(strings.Join(words, "-"), "unnamed")
-}
-
-// NewAction returns an action on a page or a screen. The canonical URL of a screen keeps the screen's
-// name even if that looks like an identifier.
-func NewAction(typ string, target activity.Target, page string) activity.Action {
-	return OnScreen(activity.NewAction(typ, target, page))
-}
-
-// OnScreen sets the canonical URL of an action on a screen to the screen's URL.
-func OnScreen(a activity.Action) activity.Action {
-	if strings.HasPrefix(a.RawURL, screens) {
-		a.CanonicalURL = a.RawURL
-	}
-	return a
 }

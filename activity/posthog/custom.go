@@ -25,8 +25,7 @@ func (d *decoder) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	}
 	var t thrown
 	ofThrown.Read(d.Again(e.Properties.Span), &t)
-	did := intake.OnScreen(
-		activity.NewError(cmp.Or(t.List.Type, t.Type), cmp.Or(t.List.Message, t.Message), e.page()))
+	did := activity.NewError(cmp.Or(t.List.Type, t.Type), cmp.Or(t.List.Message, t.Message), e.page())
 	out.Action = &did
 }
 

@@ -360,7 +360,7 @@ func TestScreen_isAPageView(t *testing.T) {
 		"Order History":   {"app://screen/order-history", "Order history"},
 		" /settings/2FA ": {"app://screen/settings-2fa", "Settings 2fa"},
 		"Übersicht":       {"app://screen/übersicht", "Übersicht"},
-		"42":              {"app://screen/42", "Detail"},
+		"42":              {"app://screen/42", "42"},
 		"?token=x":        {"app://screen/token-x", "Token x"},
 		"!":               {"app://screen/unnamed", "Unnamed"},
 	} {

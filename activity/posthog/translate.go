@@ -77,7 +77,8 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 func action(e *event) (activity.Action, bool) {
 	p := &e.Properties
 	if e.Name == eventScreen {
-		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName)), p.ScreenName != ""
+		a := activity.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName))
+		return a, p.ScreenName != ""
 	}
 	page := e.page()
 	if e.Name == eventPageview {
@@ -107,7 +108,7 @@ func action(e *event) (activity.Action, bool) {
 		elements[0].Name = cmp.Or(elements[0].Name, e.InputFieldName)
 	}
 	text := cmp.Or(p.ElText, e.ButtonOrLinkText)
-	return intake.NewAction(typ, element.Target(typ, elements, text), page), true
+	return activity.NewAction(typ, element.Target(typ, elements, text), page), true
 }
 
 // flatElements returns the element that the fields of a custom destination describe, or none.

@@ -171,8 +171,8 @@ func (e *event) view() (activity.Action, bool) {
 	address := cmp.Or(p.TabURL, p.URL, e.Context.Page.URL)
 	if e.Type == typeScreen || address == "" {
 		name := cmp.Or(e.Name, p.Name)
-		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(name)), name != ""
+		return activity.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(name)), name != ""
 	}
-	a := intake.NewAction(activity.TypePageview, activity.Target{}, address)
+	a := activity.NewAction(activity.TypePageview, activity.Target{}, address)
 	return a, a.RawURL != ""
 }
