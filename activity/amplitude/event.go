@@ -139,9 +139,7 @@ func attribute(r *intake.Reader, e *element.Element, key []byte) {
 		r.Skip()
 		return
 	}
-	value := ""
-	r.SetText(&value)
-	e.Set(name, value)
+	e.Set(name, r.Text(intake.MaxText))
 }
 
 // Meaning implements [intake.Decoder]. The time in a webhook is the vendor's, which has already

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"crypto/sha256"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -91,13 +92,18 @@ func (r *Reader) SetString(s *string, limit int) {
 	*s = r.Text(limit)
 }
 
-// SetText reads a string, number or boolean as text, cut after MaxText bytes.
+// SetText reads a string, number or boolean as text, cut after MaxText bytes. Unlike other texts, one
+// that is not UTF-8 remains so, because different IDs must not become the same.
 func (r *Reader) SetText(s *string) {
 	switch r.Kind() {
 	case '{', '[', 'n':
 		r.Skip()
-	default:
-		*s = r.Text(MaxText)
+		return
+	}
+	start := r.Offset()
+	*s = r.Text(MaxText)
+	if !utf8.Valid(r.json[start:r.Offset()]) {
+		*s += "\xff"
 	}
 }
 

@@ -70,7 +70,7 @@ type Meaning struct {
 // states neither a user nor an email address has no identity to learn.
 func (m *Meaning) NameVisitor() {
 	if m.Identified && m.Visitor != m.UserID {
-		m.Anonymous = unlessLong(m.Visitor)
+		m.Anonymous = ifUsable(m.Visitor)
 	}
 	if !m.Identified && m.Email == "" {
 		m.Reason = ReasonNothing

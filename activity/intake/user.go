@@ -28,8 +28,8 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 			e.Identified, e.Anonymous = false, ""
 		}
 		e.SessionID, e.Email = UnsharedID(e.SessionID), FirstEmail(e.Email)
-		e.Anonymous, e.Visitor = unlessLong(UnsharedID(e.Anonymous)), unlessLong(UnsharedID(e.Visitor))
-		if ReasonToIgnore(&e) != "" || !utf8.ValidString(e.ID+e.SessionID+e.UserID+e.Anonymous) {
+		e.Anonymous, e.Visitor = ifUsable(UnsharedID(e.Anonymous)), ifUsable(UnsharedID(e.Visitor))
+		if ReasonToIgnore(&e) != "" {
 			ignored++
 			continue
 		}
@@ -43,11 +43,12 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 }
 
 // ReasonToIgnore returns the reason for ignoring an event that is complete except for its time, or "".
-// An event is ignored if an ID is too long, if its action has neither user nor session, or if it has
+// An event is ignored if an ID is unusable, if its action has neither user nor session, or if it has
 // neither an action nor an identity to learn.
 func ReasonToIgnore(e *activity.Event) (reason string) {
 	switch {
-	case e.ID == "" || len(e.ID) > MaxID || IsLongID(e.SessionID) || IsLongID(e.UserID):
+	case e.ID == "" || len(e.ID) > MaxID || !utf8.ValidString(e.ID),
+		IsUnusable(e.SessionID), IsUnusable(e.UserID):
 		return ReasonMalformed
 	case e.Action != nil && e.SessionID == "" && e.UserID == "":
 		return ReasonNobody
@@ -65,16 +66,18 @@ func Who(id, userID, visitor string, emails ...string) activity.Event {
 		SessionID: visitor, Email: FirstEmail(emails...)}
 }
 
-// unlessLong returns id, or "" if it is too long.
-func unlessLong(id string) string {
-	if IsLongID(id) {
+// ifUsable returns id, or "" if it is unusable.
+func ifUsable(id string) string {
+	if IsUnusable(id) {
 		return ""
 	}
 	return id
 }
 
-// IsLongID reports whether the ID of a session or a user is too long.
-func IsLongID(id string) bool { return len(id) > MaxID || escapes(id) > maxEscapes }
+// IsUnusable reports whether the ID of a session or a user is too long, or is not UTF-8.
+func IsUnusable(id string) bool {
+	return len(id) > MaxID || escapes(id) > maxEscapes || !utf8.ValidString(id)
+}
 
 // escapes returns the largest number of bytes that escaping adds to an ID in JSON. Encoders escape
 // different characters; it counts those of all encoders.

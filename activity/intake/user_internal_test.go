@@ -39,7 +39,6 @@ func TestSound(t *testing.T) {
 		"the ID is no text":           e(func(e *activity.Event) { e.ID = broken }),
 		"the session is no text":      e(func(e *activity.Event) { e.SessionID = broken }),
 		"the user is no text":         e(func(e *activity.Event) { e.UserID = broken }),
-		"the visitor is no text":      e(func(e *activity.Event) { e.Anonymous = broken }),
 		"it has no ID":                e(func(e *activity.Event) { e.ID = "" }),
 		"it is about nobody":          e(func(e *activity.Event) { e.UserID, e.Email = "", "" }),
 		"an action is without anyone": {ID: "1", Action: &activity.Action{}},
@@ -51,7 +50,7 @@ func TestSound(t *testing.T) {
 	shared := e(func(e *activity.Event) { e.UserID = "null" })
 	visitor := e(func(e *activity.Event) { e.Anonymous = "undefined" })
 	long := e(func(e *activity.Event) {
-		e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), strings.Repeat("v", MaxID+1)
+		e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), broken
 	})
 	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor, long})
 	assert.Zero(t, ignored)

@@ -135,6 +135,7 @@ func TestID_ofUserAndSession(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	escaped := "x" + strings.Repeat("\"", 257) + "y"  // a byte of JSON more for each
 	spaced := strings.Repeat(" ", 1500) + long[:1000] // reading stops before the ID ends
+	latin1 := json.RawMessage("\"M\xfcller\"")        // Möller would read the same
 	cases := []struct {
 		name    string
 		changes object
@@ -149,6 +150,8 @@ func TestID_ofUserAndSession(t *testing.T) {
 		{"a long number", object{"properties.distinct_id": int64(9007199254740993)},
 			&[2]string{"session-1", "9007199254740993"}},
 		{"any characters", object{"properties.distinct_id": "a/b?c d%20é🛒"}, &[2]string{"session-1", "a/b?c d%20é🛒"}},
+		{"a character that replaces another", object{"properties.distinct_id": "M\ufffdller"},
+			&[2]string{"session-1", "M\ufffdller"}},
 		{"none", object{"properties.distinct_id": nil}, &[2]string{"session-1", ""}},
 		{"an object", object{"properties.distinct_id": object{"id": 1}}, &[2]string{"session-1", ""}},
 		{"a number of a session", object{"properties.$session_id": 42}, &[2]string{"42", "user_42"}},
@@ -162,6 +165,9 @@ func TestID_ofUserAndSession(t *testing.T) {
 		{"a session id that is too long", object{"properties.$session_id": long}, nil},
 		{"a user id of too many escapes", object{"properties.distinct_id": escaped}, nil},
 		{"a session id of too many escapes", object{"properties.$session_id": escaped}, nil},
+		{"a user id in Latin-1", object{"properties.distinct_id": latin1}, nil},
+		{"a session id in Latin-1", object{"properties.$session_id": latin1}, nil},
+		{"an event id in Latin-1", object{"uuid": latin1}, nil},
 		{"an event id that is too long", object{"uuid": long}, nil},
 		{"a session id that is too long with the space around it", object{"properties.$session_id": spaced}, nil},
 		{"a session id of which no part of a character was read",

@@ -39,7 +39,7 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || p.UserID == out.UserID)
 	if e.Name == eventIdentify || e.Name == eventAlias {
-		if out.Anonymous = intake.UnsharedID(p.AnonID, cookieless); intake.IsLongID(out.Anonymous) {
+		if out.Anonymous = intake.UnsharedID(p.AnonID, cookieless); intake.IsUnusable(out.Anonymous) {
 			out.Anonymous = ""
 		}
 	}

@@ -130,7 +130,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.NameVisitor()
 	case typeDelete:
 		m.UserID, m.Erases = intake.UnsharedID(intake.Trimmed(e.UserID)), true
-		if m.UserID == "" || intake.IsLongID(m.UserID) {
+		if m.UserID == "" || intake.IsUnusable(m.UserID) {
 			m.Reason = intake.ReasonMalformed
 		}
 		return
