@@ -79,7 +79,7 @@ func (b *Book) Open(ctx context.Context, events []activity.Event) error {
 		if e.UserID != "" {
 			b.keys = append(b.keys, ofUser(e.UserID))
 		}
-		if e.Email != "" && e.SessionID != "" {
+		if e.Email != "" && e.SessionID+e.UserID != "" {
 			b.keys = append(b.keys, ofEmail(e.Email))
 		}
 	}
@@ -141,20 +141,21 @@ type storedDocument struct {
 
 	session Session // of a session
 	acted   int64   // time of its newest event when it was read, in microseconds since the epoch
-	fact    fact    // a user's email address, or the session where an address was last seen
+	fact    fact    // a user's email address, or an address's last session or user
 }
 
 // fact is a known value, with the standing and the time of the event that stated it, and the stored
-// JSON of a user or an email address. It has one of the first two fields.
+// JSON of a user or an email address. It has one of the first three fields.
 type fact struct {
 	Email     string            `json:"email,omitempty"`      // of a user
 	SessionID string            `json:"session_id,omitempty"` // of an email address
+	UserID    string            `json:"user_id,omitempty"`    // of one that no session has stated
 	Standing  activity.Standing `json:"standing,omitempty"`
 	OfUser    activity.Standing `json:"of_user,omitempty"` // of the user's ID
 	At        int64             `json:"at,omitempty"`      // microseconds since the epoch
 }
 
-func (f *fact) value() string { return f.Email + f.SessionID }
+func (f *fact) value() string { return f.Email + f.SessionID + f.UserID }
 
 // rank orders facts by standing. Among addresses of one standing, one that a signed user stated ranks above one
 // that anybody stated for that user.
@@ -240,8 +241,11 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 			b.note(ofUser(e.UserID),
 				fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
 		}
-		if e.Email != "" && sessionID != "" {
+		switch {
+		case e.Email != "" && sessionID != "":
 			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: e.EmailStanding}, e)
+		case e.Email != "" && e.UserID != "":
+			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)
 		}
 	}
 	for _, e := range further {
@@ -264,7 +268,8 @@ func (b *Book) renew(ctx context.Context, sessionID string, s Session) error {
 		return err
 	}
 	for _, key := range keys {
-		if p := b.stored[key]; strings.EqualFold(p.fact.Email, s.Email) || p.fact.SessionID == sessionID {
+		if p := b.stored[key]; strings.EqualFold(p.fact.Email, s.Email) || p.fact.SessionID == sessionID ||
+			p.fact.UserID != "" && p.fact.UserID == s.UserID {
 			b.change(p)
 		}
 	}
@@ -288,13 +293,15 @@ func (b *Book) Count(sessionID string, actions int) {
 }
 
 // note records a fact from an event: a user's email address, or the session where an email
-// address was seen. Only a fact of a higher standing, or a newer one of the same, replaces a known
-// fact. Repeating a fact at a lower standing extends its lifetime. The book must have been opened
-// for the subject.
+// address was seen, or else its user. Only a fact of a higher standing, or a newer one of the same,
+// replaces a known fact, but a session always replaces a user, and never the other way round.
+// Repeating a fact at a lower standing extends its lifetime. The book must have been opened for the
+// subject.
 func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	f.At = e.Time.UnixMicro()
 	switch p := b.stored[about]; {
-	case overrides(e, f.rank(), p.fact.rank(), p.fact.At):
+	case f.UserID != "" && p.fact.SessionID != "":
+	case f.SessionID != "" && p.fact.UserID != "", overrides(e, f.rank(), p.fact.rank(), p.fact.At):
 		p.fact = f
 		b.change(p)
 	case f.value() == p.fact.value() && f.rank() < p.fact.rank():

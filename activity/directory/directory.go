@@ -282,32 +282,15 @@ func (d *Directory) read(
 	return docs, nil
 }
 
-// facts returns the facts of users or email addresses, in the order of their IDs.
-func (d *Directory) facts(
-	ctx context.Context, productID string, of func(id string) documentKey, ids []string,
-) ([]string, error) {
-	docs, err := d.read(ctx, productID, of, ids)
-	facts := make([]string, len(docs))
-	for i, p := range docs {
-		facts[i] = p.fact.value()
-	}
-	return facts, err
-}
-
-// SessionOf returns the session where an email address was last seen, among those where its
-// standing was highest. Case does not matter, and an empty address has no session.
-func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
-	sessionIDs, err := d.facts(ctx, productID, ofEmail, []string{email})
-	if err != nil {
-		return "", false, err
-	}
-	return sessionIDs[0], sessionIDs[0] != "", nil
-}
-
 // EmailsOf returns each user's newest address of the highest standing, in the order of the users;
 // "" for none. The store is read once.
 func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
-	return d.facts(ctx, productID, ofUser, userIDs)
+	docs, err := d.read(ctx, productID, ofUser, userIDs)
+	emails := make([]string, len(docs))
+	for i, p := range docs {
+		emails[i] = p.fact.Email
+	}
+	return emails, err
 }
 
 // Amendment is an atomic change of a session and other documents of its product.

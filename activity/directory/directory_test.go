@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -399,7 +400,7 @@ func (d fixture) known(t testing.TB, sessionID string) bool {
 // sessionOf returns the session of an email address, empty for none.
 func (d fixture) sessionOf(t testing.TB, email string) string {
 	t.Helper()
-	id, ok, err := d.SessionOf(t.Context(), "acme", email)
+	id, ok, err := d.SessionOf(t.Context(), musttest.New(recent.NewMemory(nil)), "acme", email)
 	require.NoError(t, err)
 	require.Equal(t, id != "", ok)
 	return id
@@ -609,6 +610,8 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 			seen(2, "s1", "ada", "new@x.example"), seen(3, "s2", "ada", "new@x.example")}, "s1"},
 		{"another user with the address", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
 			seen(2, "s2", "bob", "ada@x.example")}, "s2"},
+		{"first without a session",
+			[]activity.Event{seen(2, "", "ada", "ada@x.example"), seen(1, "s1", "ada", "ada@x.example")}, "s1"},
 		{"only without a session", []activity.Event{seen(1, "", "ada", "ada@x.example")}, ""},
 	}
 	for _, c := range cases {
@@ -622,11 +625,81 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 			}
 			assert.Empty(t, d.sessionOf(t, ""))
 			assert.Empty(t, d.sessionOf(t, " ada@x.example"))
-			_, ok, err := d.SessionOf(t.Context(), "other", "ada@x.example")
+			_, ok, err := d.SessionOf(t.Context(), nil, "other", "ada@x.example")
 			require.NoError(t, err)
 			assert.False(t, ok)
 		})
 	}
+}
+
+// An address that only events without a session state leads to its user's newest session.
+func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
+	server := seen(5, "", "ada", "ada@x.example")
+	mallory, reported := server, server
+	mallory.UserID, reported.Standing, reported.EmailStanding = "mallory", activity.Reported, activity.Reported
+	higher := seen(1, "s1", "ada", "")
+	higher.Standing = activity.Reported
+	for name, tt := range map[string]struct {
+		events []activity.Event
+		want   string
+	}{
+		"before the session": {[]activity.Event{server, seen(6, "s1", "ada", "")}, "s1"},
+		"after the session":  {[]activity.Event{seen(1, "s1", "ada", ""), server}, "s1"},
+		"the newest of two":  {[]activity.Event{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},
+		"a session states it later": {
+			[]activity.Event{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
+		"another user has it since": {
+			[]activity.Event{server, mallory, seen(6, "s1", "ada", ""), seen(7, "s2", "mallory", "")}, "s2"},
+		"a lower standing takes none":   {[]activity.Event{reported, mallory, higher, seen(7, "s2", "mallory", "")}, "s1"},
+		"a session of a lower standing": {[]activity.Event{reported, seen(6, "s1", "ada", "")}, ""},
+		"the highest before the newest": {[]activity.Event{reported, higher, seen(6, "s2", "ada", "")}, "s1"},
+		"a session with another address": {
+			[]activity.Event{seen(1, "s1", "ada", ""), server, seen(6, "s2", "ada", "old@x.example")}, "s1"},
+		"a session of another user since": {[]activity.Event{server, seen(6, "s1", "ada", ""), seen(7, "s1", "bob", "")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, store := newDirectory(0), musttest.New(recent.NewMemory(nil))
+			for i, e := range tt.events {
+				d.learn(t, e)
+				if e.SessionID == "" {
+					continue
+				}
+				action := activity.Action{ID: fmt.Sprint(i), TimestampStart: activity.Seconds(time.Now())}
+				require.NoError(t, store.Add(t.Context(), activity.Batch{ProductID: "acme", SessionID: e.SessionID,
+					Actions: []activity.BatchAction{{Action: action, UserID: e.UserID}}}))
+			}
+			got, _, err := d.SessionOf(t.Context(), store, "acme", "Ada@x.example")
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestDirectory_keepsTheUserOfAnEmailUntilTheUserIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDirectory(time.Hour)
+		d.learn(t, activity.Event{Time: time.Now(), UserID: "ada", Email: "ada@x.example"})
+		exists := func() bool {
+			docs, err := d.docs.Get(t.Context(), "acme", "email/ada@x.example")
+			require.NoError(t, err)
+			return docs[0].Exists()
+		}
+		for range 4 {
+			e := activity.Event{Time: time.Now(), SessionID: "s", UserID: "ada"}
+			b := d.open(t, e)
+			settled, _ := b.Settle("s", []activity.Event{e})
+			learn(t, b, settled...)
+			require.NoError(t, d.close(t, b))
+			time.Sleep(40 * time.Minute)
+			assert.True(t, exists(), "the session of the user goes on")
+		}
+		changes, err := d.Forget(t.Context(), "acme", directory.Person{UserIDs: []string{"ada"},
+			Emails: []string{"ada@x.example"}})
+		require.NoError(t, err)
+		_, err = d.docs.Write(t.Context(), "acme", changes...)
+		require.NoError(t, err)
+		assert.False(t, exists())
+	})
 }
 
 func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
@@ -755,7 +828,7 @@ func TestDirectory_passesStorageErrorsThrough(t *testing.T) {
 	d.docs.failGet = errAway
 	_, _, session := d.Session(t.Context(), "acme", "s")
 	_, sessions := d.Sessions(t.Context(), "acme", "s")
-	_, _, ofAddress := d.SessionOf(t.Context(), "acme", "ada@x.example")
+	_, _, ofAddress := d.SessionOf(t.Context(), nil, "acme", "ada@x.example")
 	_, update := d.Update(t.Context(), "acme", "s", func(*directory.Session) { t.Error("there is nothing to change") })
 	_, open := d.Open(t.Context(), "acme", []activity.Event{seen(1, "s", "ada", "")})
 	d.docs.failName = "user/ada"

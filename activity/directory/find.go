@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -19,28 +20,18 @@ import (
 func (d *Directory) Find(
 	ctx context.Context, store recent.Store, productID string, e *activity.Event) (sessionID string, err error,
 ) {
-	found, err := store.Recent(ctx, productID, recent.Subject{UserID: e.UserID}, recent.DefaultMaxEvents)
+	live, known, err := d.live(ctx, store, productID, e.UserID)
 	if err != nil {
 		return "", err
 	}
 	own := ownSession(e.UserID)
-	var live []string
 	hasOwn := e.Action != nil
-	for _, r := range found.Records {
-		switch {
-		case r.Session == own:
-			hasOwn = true
-		case r.Session != "" && !slices.Contains(live, r.Session):
-			live = append(live, r.Session)
-		}
-	}
-	known, err := d.Sessions(ctx, productID, live...)
-	if err != nil {
-		return "", err
-	}
 	var theirs []int
 	for i := range known {
-		if known[i].UserID == e.UserID {
+		switch {
+		case live[i] == own:
+			hasOwn = true
+		case known[i].UserID == e.UserID:
 			theirs = append(theirs, i)
 		}
 	}
@@ -51,6 +42,46 @@ func (d *Directory) Find(
 		return own, nil
 	}
 	return "", nil
+}
+
+// live returns the sessions of a user's newest actions in store, the newest first, which may belong to
+// other users by now.
+func (d *Directory) live(ctx context.Context, store recent.Store, productID, userID string) (
+	ids []string, known []Session, err error) {
+	found, err := store.Recent(ctx, productID, recent.Subject{UserID: userID}, recent.DefaultMaxEvents)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range slices.Backward(found.Records) {
+		if r.Session != "" && !slices.Contains(ids, r.Session) {
+			ids = append(ids, r.Session)
+		}
+	}
+	known, err = d.Sessions(ctx, productID, ids...)
+	return ids, known, err
+}
+
+// SessionOf returns the session where an email address was last seen, among those where its standing
+// was highest. If only events without a session stated it, the session is the one where their user
+// acted last in store, among those that state no other address and have no lower standing. Case does
+// not matter, and an empty address has no session.
+func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID, email string) (
+	sessionID string, ok bool, err error) {
+	docs, err := d.read(ctx, productID, ofEmail, []string{email})
+	if err != nil {
+		return "", false, err
+	}
+	f := docs[0].fact
+	if f.UserID == "" {
+		return f.SessionID, f.SessionID != "", nil
+	}
+	ids, known, err := d.live(ctx, store, productID, f.UserID)
+	for i, s := range known {
+		if s.UserID == f.UserID && s.Standing >= f.Standing && (s.Email == "" || strings.EqualFold(s.Email, email)) {
+			return ids[i], true, nil
+		}
+	}
+	return "", false, err
 }
 
 // ownSession returns the ID of a user's own session, which is the same on every server. It does

@@ -35,7 +35,7 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 		case userKind:
 			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.value()))
 		case emailKind:
-			goes = slices.Contains(who.SessionIDs, p.fact.value())
+			goes = slices.Contains(who.SessionIDs, p.fact.SessionID) || slices.Contains(who.UserIDs, p.fact.UserID)
 		}
 		switch {
 		case !p.doc.Exists():

@@ -35,6 +35,8 @@ func (s *Session) Link(desk, conversationID, email, userID string) {
 		}
 	case userID != "" && (userID == s.UserID || s.hasIdentified(userID)):
 		s.LinkUser = userID
+	case email != "" && s.StatedEmail == "": // it is known from the session's user
+		s.LinkUser = s.UserID
 	}
 }
 

@@ -83,6 +83,22 @@ func (f *following) noted(conversationID string) []string {
 	return pages
 }
 
+// A company's server states the address of a user whose browser never does. The link is the user's.
+func TestLink_isOfTheUserWhoseAddressAServerStates(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		server := signsIn("", "alice", time.Second)
+		server.SessionID = ""
+		f.records(t, server)
+		require.Equal(t, pending, f.contactOf(t, "7", "alice"))
+		f.visitAs(t, "s", "alice", "", time.Now(), "a")
+		assert.Equal(t, []string{"a"}, f.noted("7"), "her session appeared while the link waited")
+		assert.Equal(t, "7", f.linkedTo(t))
+		f.records(t, did("bob", "b", 0))
+		assert.Equal(t, []string{"a"}, f.noted("7"), "somebody else signed in")
+		assert.Empty(t, f.linkedTo(t))
+	})
+}
+
 // A link is for a session and a person: on a shared browser, nobody's actions get into another
 // person's conversation.
 func TestLink_isOfOnePerson(t *testing.T) {

@@ -130,7 +130,7 @@ func (r *reading) addSubject(userID, sessionID string) {
 // person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
-	id, ok, err := r.view.dir.SessionOf(r.ctx, r.productID, email)
+	id, ok, err := r.view.dir.SessionOf(r.ctx, r.view.store, r.productID, email)
 	if err != nil || !ok {
 		return err
 	}

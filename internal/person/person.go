@@ -108,7 +108,7 @@ func (p *People) byEmail(ctx context.Context, productID, email string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	if last, ok, err := p.dir.SessionOf(ctx, productID, email); err != nil || ok {
+	if last, ok, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email); err != nil || ok {
 		return append(ids, last), err
 	}
 	return ids, nil
@@ -164,7 +164,7 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 // ledTo returns the session in which an address was last seen, if it is one of the user's
 // sessions: anybody may state the address.
 func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
-	id, ok, err := p.dir.SessionOf(ctx, productID, email)
+	id, ok, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
 	if err != nil || !ok {
 		return nil, err
 	}
