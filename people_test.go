@@ -312,6 +312,11 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	assert.Len(t, s.export("bob/export").Sessions, 1, "the address in another's session leads nowhere")
 	assert.Empty(t, s.export("export?email="+mail).Sessions)
 	assert.Len(t, s.export("export?email=bob+1@example.com").Sessions, 2, "a plus sign that is not escaped")
+	s.acts("a6", "ivy", "", "$identify", "/", `},"$set":{"email":"ivy@example.com"`)
+	assert.Equal(t, []string{"ivy"}, s.export("export?email=ivy@example.com").UserIDs, "known from a server only")
+	s.erase("?email=ivy@example.com")
+	assert.Empty(t, s.export("ivy/export").Emails)
+	assert.Empty(t, s.export("export?email=ivy@example.com").UserIDs)
 }
 
 func TestErase_lastsAcrossARestart(t *testing.T) {

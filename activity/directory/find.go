@@ -63,25 +63,25 @@ func (d *Directory) live(ctx context.Context, store recent.Store, productID, use
 
 // SessionOf returns the session where an email address was last seen, among those where its standing
 // was highest. If only events without a session stated it, the session is the one where their user
-// acted last in store, among those that state no other address and have no lower standing. Case does
-// not matter, and an empty address has no session.
+// acted last in store, among those that state no other address and have no lower standing. That user
+// is returned with or without a session. Case does not matter, and an empty address has neither.
 func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID, email string) (
-	sessionID string, ok bool, err error) {
+	sessionID, userID string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {
-		return "", false, err
+		return "", "", err
 	}
 	f := docs[0].fact
 	if f.UserID == "" {
-		return f.SessionID, f.SessionID != "", nil
+		return f.SessionID, "", nil
 	}
 	ids, known, err := d.live(ctx, store, productID, f.UserID)
 	for i, s := range known {
 		if s.UserID == f.UserID && s.Standing >= f.Standing && (s.Email == "" || strings.EqualFold(s.Email, email)) {
-			return ids[i], true, nil
+			return ids[i], f.UserID, nil
 		}
 	}
-	return "", false, err
+	return "", f.UserID, err
 }
 
 // ownSession returns the ID of a user's own session, which is the same on every server. It does

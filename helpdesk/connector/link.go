@@ -334,11 +334,11 @@ func (l *linker) linkFound(ctx context.Context, c linkClaim, sessionID string) (
 // known by another address.
 func (l *linker) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	if contact.Email != "" {
-		sessionID, found, err := l.store.dir.SessionOf(ctx, l.store.log.Activity(), productID, contact.Email)
+		sessionID, _, err := l.store.dir.SessionOf(ctx, l.store.log.Activity(), productID, contact.Email)
 		if err != nil {
 			return "", err
 		}
-		if found {
+		if sessionID != "" {
 			return l.resumed(ctx, productID, sessionID, contact.Email)
 		}
 	}

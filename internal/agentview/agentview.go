@@ -130,8 +130,8 @@ func (r *reading) addSubject(userID, sessionID string) {
 // person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
-	id, ok, err := r.view.dir.SessionOf(r.ctx, r.view.store, r.productID, email)
-	if err != nil || !ok {
+	id, _, err := r.view.dir.SessionOf(r.ctx, r.view.store, r.productID, email)
+	if err != nil || id == "" {
 		return err
 	}
 	s, _, err := r.view.dir.Session(r.ctx, r.productID, id)

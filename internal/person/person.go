@@ -81,8 +81,9 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	default:
 		f.address = strings.ToLower(q.Email)
 		f.emails = []string{f.address}
-		if ids, err = p.byEmail(ctx, productID, q.Email); err == nil {
-			f.userIDs, err = p.usersOf(ctx, productID, q.Email, ids)
+		var user string
+		if ids, user, err = p.byEmail(ctx, productID, q.Email); err == nil {
+			f.userIDs, err = p.usersOf(ctx, productID, q.Email, ids, user)
 		}
 	}
 	for i := 0; i < len(f.userIDs) && err == nil; i++ {
@@ -101,22 +102,24 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 }
 
 // byEmail returns an address's sessions: the live ones, and the one in which it was last
-// seen. IDs may repeat.
-func (p *People) byEmail(ctx context.Context, productID, email string) ([]string, error) {
-	ids, err := p.listed(ctx, productID, email,
+// seen. IDs may repeat. The user is the one that the address is known from without a session, if any.
+func (p *People) byEmail(ctx context.Context, productID, email string) (ids []string, userID string, err error) {
+	ids, err = p.listed(ctx, productID, email,
 		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if last, ok, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email); err != nil || ok {
-		return append(ids, last), err
+	last, userID, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
+	if last != "" {
+		ids = append(ids, last)
 	}
-	return ids, nil
+	return ids, userID, err
 }
 
-// usersOf returns the users of these sessions that have the address according to the
-// directory: others may have acted in the same sessions.
-func (p *People) usersOf(ctx context.Context, productID, email string, ids []string) (users []string, err error) {
+// usersOf returns the users of these sessions, and of the given ones, that have the address according
+// to the directory: others may have acted in the same sessions.
+func (p *People) usersOf(
+	ctx context.Context, productID, email string, ids []string, users ...string) ([]string, error) {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
 		return nil, err
@@ -164,8 +167,8 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 // ledTo returns the session in which an address was last seen, if it is one of the user's
 // sessions: anybody may state the address.
 func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
-	id, ok, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
-	if err != nil || !ok {
+	id, _, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
+	if err != nil || id == "" {
 		return nil, err
 	}
 	known, err := p.dir.Sessions(ctx, productID, id)
