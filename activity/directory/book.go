@@ -242,7 +242,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 				fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
 		}
 		switch {
-		case e.Email != "" && sessionID != "":
+		case e.Email != "" && sessionID != "" && sessionID != ownSession(e.UserID):
 			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: e.EmailStanding}, e)
 		case e.Email != "" && e.UserID != "":
 			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)

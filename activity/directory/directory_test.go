@@ -633,6 +633,9 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 
 // An address that only events without a session state leads to its user's newest session.
 func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
+	own, err := newDirectory(0).Find(t.Context(), musttest.New(recent.NewMemory(nil)), "acme",
+		&activity.Event{UserID: "ada", Action: &activity.Action{}})
+	require.NoError(t, err)
 	server := seen(5, "", "ada", "ada@x.example")
 	mallory, reported := server, server
 	mallory.UserID, reported.Standing, reported.EmailStanding = "mallory", activity.Reported, activity.Reported
@@ -642,6 +645,9 @@ func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
 		events []activity.Event
 		want   string
 	}{
+		"in her own session": {[]activity.Event{seen(1, own, "ada", "ada@x.example")}, own},
+		"in her own, which acted last": {
+			[]activity.Event{seen(1, "s1", "ada", ""), seen(2, own, "ada", "ada@x.example")}, "s1"},
 		"before the session": {[]activity.Event{server, seen(6, "s1", "ada", "")}, "s1"},
 		"after the session":  {[]activity.Event{seen(1, "s1", "ada", ""), server}, "s1"},
 		"the newest of two":  {[]activity.Event{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},

@@ -62,9 +62,10 @@ func (d *Directory) live(ctx context.Context, store recent.Store, productID, use
 }
 
 // SessionOf returns the session where an email address was last seen, among those where its standing
-// was highest. If only events without a session stated it, the session is the one where their user
-// acted last in store, among those that state no other address and have no lower standing. That user
-// is returned with or without a session. Case does not matter, and an empty address has neither.
+// was highest. If only events without a session, or in a user's own, stated it, the session is the one
+// where their user acted last in store, among those that state no other address and have no lower
+// standing; the user's own comes last. That user is returned with or without a session. Case does not
+// matter, and an empty address has neither.
 func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID, email string) (
 	sessionID, userID string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
@@ -77,11 +78,15 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	}
 	ids, known, err := d.live(ctx, store, productID, f.UserID)
 	for i, s := range known {
-		if s.UserID == f.UserID && s.Standing >= f.Standing && (s.Email == "" || strings.EqualFold(s.Email, email)) {
+		switch {
+		case s.UserID != f.UserID, s.Standing < f.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):
+		case ids[i] != ownSession(f.UserID):
 			return ids[i], f.UserID, nil
+		default:
+			sessionID = ids[i]
 		}
 	}
-	return "", f.UserID, err
+	return sessionID, f.UserID, err
 }
 
 // ownSession returns the ID of a user's own session, which is the same on every server. It does
