@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/retriever"
@@ -62,8 +63,7 @@ func startBeyond(t *testing.T) *beyond {
 			p.IntegrationConfig.Notes = &liveactivity.Notes{DebounceMS: &now, IntervalS: &now}
 		}
 		o.Products, o.Keys, o.AdminKey = first.Products, first.Keys, adminKey
-		log, err := redislog.Open(redis.URL(), &redislog.Options{Logger: o.Logger})
-		require.NoError(t, err)
+		log := musttest.New(redislog.Open(redis.URL(), &redislog.Options{Logger: o.Logger}))
 		t.Cleanup(func() { assert.NoError(t, log.Release()) })
 		o.Log = log
 	}
@@ -90,16 +90,12 @@ func (v *beyond) run(functions ...func(context.Context) error) {
 
 // startRetriever reads the stream of a into records, as liveactivity-retriever does.
 func (v *beyond) startRetriever() {
-	store, err := retriever.NewStore(nil)
-	require.NoError(v.t, err)
-	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{Erase: store.Erase})
-	require.NoError(v.t, err)
-	consumer, err := stream.NewConsumer(v.a.url+"/stream/"+productID, v.a.key,
+	store := musttest.New(retriever.NewStore(nil))
+	writer := musttest.New(stream.NewWriter(store.Add, &stream.WriterOptions{Erase: store.Erase}))
+	consumer := musttest.New(stream.NewConsumer(v.a.url+"/stream/"+productID, v.a.key,
 		stream.Handlers{Deliver: store.Learning(writer.Deliver)},
-		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(v.t, err)
-	h, err := retriever.NewHandler(store, nil)
-	require.NoError(v.t, err)
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: slog.New(slog.DiscardHandler)}))
+	h := musttest.New(retriever.NewHandler(store, nil))
 	v.records = http.HandlerFunc(h.ServeEvents)
 	v.run(writer.Run, consumer.Run)
 }
@@ -132,8 +128,7 @@ func (v *beyond) between() (url string) {
 }
 
 func proxyTo(t *testing.T, server string) http.Handler {
-	target, err := url.Parse(server)
-	require.NoError(t, err)
+	target := musttest.New(url.Parse(server))
 	return httputil.NewSingleHostReverseProxy(target)
 }
 

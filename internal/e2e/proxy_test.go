@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -31,8 +32,7 @@ var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
 		return nginx(t, socket, target, "gzip on; gzip_types *; gzip_proxied any; gzip_min_length 1; proxy_http_version 1.1;")
 	},
 	"Node.js that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
-		script, err := filepath.Abs("testdata/proxy.cjs")
-		require.NoError(t, err)
+		script := musttest.New(filepath.Abs("testdata/proxy.cjs"))
 		return exec.Command(depstest.Command(t, "node"), script, socket, target)
 	},
 }
@@ -61,8 +61,7 @@ http {
 // startProxy starts a proxy and returns a client whose requests go through it.
 func startProxy(t *testing.T, start func(t *testing.T, socket, target string) *exec.Cmd, target string) *http.Client {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "proxy") // t.TempDir is too long for a socket
-	require.NoError(t, err)
+	dir := musttest.New(os.MkdirTemp("", "proxy")) // t.TempDir is too long for a socket
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	socket := filepath.Join(dir, "socket")
@@ -93,8 +92,7 @@ type events struct {
 func (s *service) follow(t *testing.T, client *http.Client, after string) (e *events, cut func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/stream/"+productID, nil)
-	require.NoError(t, err)
+	r := musttest.New(http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/stream/"+productID, nil))
 	r.Header.Set("Authorization", "Bearer "+s.key)
 	r.Header.Set("Accept-Encoding", "gzip") // the answer stays as it comes
 	if after != "" {

@@ -32,8 +32,8 @@ const (
 // chain are the commands, as processes of their own.
 type chain struct{ server, retriever, bridge *proctest.Command }
 
-// Users' actions go all the way from PostHog's webhook through the server and its stream to clients
-// of a retriever or a bridge.
+// The commands work as they are built: users' actions go all the way from PostHog's webhook through the
+// server and its stream to clients of a retriever or a bridge, and other people's programs sign in.
 func TestChain(t *testing.T) {
 	c := &chain{
 		server:    proctest.Build(t, "../..", "cmd/liveactivity-server"),
@@ -45,6 +45,7 @@ func TestChain(t *testing.T) {
 		"nothing is lost or doubled when a server is killed": c.testKill,
 		"the bridge tells of what PostHog tells":             c.testBridge,
 		"the wrong key ends a reader":                        c.testRefusal,
+		"programs that people run can sign in":               c.testSignIn,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,20 +20,18 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
-	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // startPublic starts the real server with one product, at a public URL.
 func startPublic(t *testing.T) (address, key string) {
 	product, productKey := liveactivity.NewProduct(productID)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.New(net.Listen("tcp", "127.0.0.1:0"))
 	address = "http://" + listener.Addr().String()
-	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+	live := musttest.New(liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
 		Keys:      []liveactivity.Key{productKey},
-		PublicURL: address, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+		PublicURL: address, Logger: slog.New(slog.DiscardHandler)}))
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: live.Handler()}}
 	web.Start()
 	t.Cleanup(web.Close)
@@ -96,14 +94,9 @@ func TestSignIn_withTheTypeScriptSDK(t *testing.T) {
 }
 
 // mcp-remote and the MCP Inspector sign in to the built program.
-func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	p := proctest.Build(t, "../..", "cmd/liveactivity-server").Launch(t, nil, "--addr="+address,
-		"--public-url=http://"+address)
+func (c *chain) testSignIn(t *testing.T) {
+	address := lowAddr(t)
+	p := c.server.Launch(t, nil, "--addr="+address, "--public-url=http://"+address)
 	s := service{t: t, url: p.URL()}
 	waittest.Until(t, "it prints a key", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	_, rest, _ := strings.Cut(p.Stdout.String(), "key ")
