@@ -89,11 +89,12 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	notes := r.URL.Query().Get("notes")
-	if notes != "" && notes != "redact" {
+	query := r.URL.Query()
+	redact := query.Get("notes") == "redact"
+	if query.Has("notes") && !redact { // an erasure forgets the notes, which cannot be redacted later
 		return httpx.BadRequest("The query parameter notes must be redact, or left out.")
 	}
-	erased, err := s.Erase(r.Context(), r.PathValue("product_id"), who, notes == "redact")
+	erased, err := s.Erase(r.Context(), r.PathValue("product_id"), who, redact)
 	if err != nil {
 		return queryError(err)
 	}

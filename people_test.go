@@ -465,6 +465,7 @@ func TestErase_refusesBadRequests(t *testing.T) {
 	s := start(t)
 	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400,
 		"/users/acme/ada?notes=burn":                      400,
+		"/users/acme/ada?notes=":                          400,
 		"/users/acme?email=a@b.example&email=b@b.example": 400, "/users/acme?email=" + mail + "&notes=redact%zz": 400,
 		"/users/acme/%ff":       400,
 		"/users/acme?email=%00": 400, "/users/none/ada": 404, "/users/none?email=x": 404, "/users/acme/nobody": 200} {
