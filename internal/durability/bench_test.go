@@ -36,14 +36,12 @@ var engines = []struct {
 }{
 	{"memory", func(*testing.B) eventlog.Log { return musttest.New(memorylog.New(nil)) }},
 	{"bbolt", func(b *testing.B) eventlog.Log {
-		log, err := boltlog.Open(b.TempDir(), nil)
-		require.NoError(b, err)
+		log := musttest.New(boltlog.Open(b.TempDir(), nil))
 		b.Cleanup(func() { require.NoError(b, log.Release()) })
 		return log
 	}},
 	{"redis", func(b *testing.B) eventlog.Log {
-		log, err := redislog.Open(redistest.Start(b).URL(), nil)
-		require.NoError(b, err)
+		log := musttest.New(redislog.Open(redistest.Start(b).URL(), nil))
 		b.Cleanup(func() { require.NoError(b, log.Release()) })
 		return log
 	}},
@@ -158,8 +156,7 @@ func BenchmarkFootprint(b *testing.B) {
 	b.Run("bbolt", func(b *testing.B) {
 		before := heaptest.InUse()
 		dir := b.TempDir()
-		log, err := boltlog.Open(dir, nil)
-		require.NoError(b, err)
+		log := musttest.New(boltlog.Open(dir, nil))
 		b.ReportMetric(fill(b, log), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
 		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
@@ -169,8 +166,7 @@ func BenchmarkFootprint(b *testing.B) {
 	})
 	b.Run("redis", func(b *testing.B) {
 		server := redistest.Start(b)
-		log, err := redislog.Open(server.URL(), nil)
-		require.NoError(b, err)
+		log := musttest.New(redislog.Open(server.URL(), nil))
 		used := func() float64 { return usedMemory(b, server) }
 		before := used()
 		b.ReportMetric(fill(b, log), "data/action")
@@ -197,8 +193,7 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 	})
 	b.Run("redis", func(b *testing.B) {
 		server := redistest.Start(b)
-		log, err := redislog.Open(server.URL(), nil)
-		require.NoError(b, err)
+		log := musttest.New(redislog.Open(server.URL(), nil))
 		before := usedMemory(b, server)
 		fill(b, eventlogtest.NewFiler(log))
 		b.ReportMetric((usedMemory(b, server)-before)/users, "redis/user")
@@ -227,8 +222,7 @@ func usedMemory(b *testing.B, server *redistest.Server) float64 {
 	require.NoError(b, err)
 	_, rest, _ := strings.Cut(info, "used_memory:")
 	number, _, _ := strings.Cut(rest, "\r\n")
-	used, err := strconv.ParseFloat(number, 64)
-	require.NoError(b, err)
+	used := musttest.New(strconv.ParseFloat(number, 64))
 	return used
 }
 
@@ -245,8 +239,7 @@ func BenchmarkRebuild(b *testing.B) {
 	fill(b, dir)
 	b.ReportAllocs()
 	for b.Loop() {
-		log, err := boltlog.Open(dir, nil)
-		require.NoError(b, err)
+		log := musttest.New(boltlog.Open(dir, nil))
 		require.Equal(b, rebuiltUsers, log.Stats()["acme"].Users)
 		b.StopTimer()
 		require.NoError(b, log.Release())
@@ -258,8 +251,7 @@ func BenchmarkRebuild(b *testing.B) {
 // fill records the actions, five to a request.
 func fill(b *testing.B, dir string) {
 	b.Helper()
-	log, err := boltlog.Open(dir, nil)
-	require.NoError(b, err)
+	log := musttest.New(boltlog.Open(dir, nil))
 	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	const size = 5
 	fillConcurrently(b, rebuilt/size, func(n int) error { return record(b.Context(), recorder, n, size, rebuiltUsers) })
