@@ -101,7 +101,8 @@ func TestPython_readsTheStream(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, answer)
 	}
 	event := func(name, session, user, properties string) string {
-		return fmt.Sprintf(`{"event":%q,"distinct_id":%q,"properties":{"$session_id":%q,%s}}`, name, user, session, properties)
+		return fmt.Sprintf(`{"event":%q,"distinct_id":%q,"properties":{"$session_id":%q,%s}}`, name, user, session,
+			properties)
 	}
 	p := startPython(t, s.url, productID, s.key)
 	p.awaitNote("connected", 1)
