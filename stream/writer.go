@@ -226,7 +226,7 @@ func (w *Writer) hold(d *Delivery) {
 
 // link returns the conversation of a session, if known, after linking a session without one to the
 // given conversation, if any; without a session it returns that one. A new link resumes the held
-// deliveries. link does not wait for room, so that linking a session never blocks on other sessions.
+// deliveries.
 func (w *Writer) link(sessionID, conversationID string) (linkedTo string) {
 	if sessionID == "" {
 		return conversationID
@@ -326,9 +326,9 @@ func (e *LinkError) Error() string {
 // write that is being retried.
 func (w *Writer) Flush(ctx context.Context) error { return w.scheduler.Flush(ctx) }
 
-// Run writes until ctx ends, and returns the error of ctx after
-// every call in flight has returned. The ctx of those calls ends with it; no
-// further call starts. The next Run, if any, writes the rest.
+// Run writes until ctx ends, and returns the error of ctx after every call in
+// flight has returned. The ctx of those calls ends with it; no further call
+// starts. The next Run, if any, writes the rest.
 func (w *Writer) Run(ctx context.Context) error {
 	defer w.summaries.Wait()
 	return w.scheduler.Run(ctx)
@@ -351,7 +351,7 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	if len(batches) > 0 && err == nil {
 		err = w.writeOne(ctx, key, activity.Merge(batches...))
 	}
-	if deliveries := deliveriesOf(pieces); canFall(deliveries, false) && giveBack(ctx, err, deliveries...) {
+	if err != nil && canFall(deliveriesOf(pieces), false) && giveBack(ctx, err, deliveriesOf(pieces)...) {
 		w.stats.add(func(s *WriterStats) { s.Failures++ })
 		return nil
 	}

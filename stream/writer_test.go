@@ -718,7 +718,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 				})
 			}
 			all.Wait()
-			time.Sleep(time.Hour)
+			w.after(time.Hour)
 			got := map[string][]string{}
 			for _, b := range w.batches {
 				got[b.SessionID] = append(got[b.SessionID], activitytest.Titles(b)...)

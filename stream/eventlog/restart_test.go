@@ -1,7 +1,6 @@
 package eventlog_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,21 +10,16 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// openBolt opens a log that lasts, and runs it.
+// openBolt opens a log that lasts.
 func openBolt(t testing.TB, dir string, maxEvents int) *boltlog.Log {
 	t.Helper()
 	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 64 << 10, MaxEvents: maxEvents})
 	require.NoError(t, err)
-	stop := waittest.Run(t, func(ctx context.Context) error { return log.Run(ctx, nil) })
-	t.Cleanup(func() {
-		require.NoError(t, stop())
-		require.NoError(t, log.Release())
-	})
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
 	return log
 }
 

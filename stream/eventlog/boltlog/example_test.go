@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -40,11 +39,6 @@ func run(dir string, start int) error {
 		return err
 	}
 	defer entries.Release()
-	running, stop := context.WithCancel(ctx)
-	var ended sync.WaitGroup
-	ended.Go(func() { _ = entries.Run(running, nil) }) // always nil
-	defer ended.Wait()
-	defer stop()
 	found, err := entries.Activity().Recent(ctx, "acme", recent.Subject{UserID: "ada"}, 50)
 	if err != nil {
 		return err

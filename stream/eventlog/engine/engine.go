@@ -28,7 +28,7 @@
 //
 // Everything that can fail comes before the entries become durable, so an append is atomic. A
 // [recent.Memory] stores the users' actions; an engine whose entries survive a restart fills it
-// from them, in order, while it runs.
+// from them, in order, when it is opened.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and finds the
 // entries to expire. [Erasures] remove from the entries read everything that later entries
