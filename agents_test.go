@@ -141,8 +141,6 @@ User ada (reported) is on the billing page (https://app.example.com/billing): `+
 	}
 }
 
-// A session that has had more actions than are kept began with its first one all the same, except for
-// somebody who came to it later.
 func TestContext_tellsTheTimeByTheClockOfTheLog(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) {
 		o.Log = &watchtest.Log{Log: musttest.New(memorylog.New(nil)), Skew: -10 * time.Minute}
@@ -151,6 +149,8 @@ func TestContext_tellsTheTimeByTheClockOfTheLog(t *testing.T) {
 	assert.Less(t, s.context("user_id=ada").HereS, 60.0)
 }
 
+// A session that has had more actions than are kept began with its first one all the same, except for
+// somebody who came to it later.
 func TestContext_saysHowLongABusySessionLasts(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.MaxEvents = 3 })
 	began := time.Now().Add(-50 * time.Minute)
