@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -141,21 +142,25 @@ type storedDocument struct {
 
 	session Session // of a session
 	acted   int64   // time of its newest event when it was read, in microseconds since the epoch
-	fact    fact    // a user's email address, or an address's last session or user
+	fact    fact    // a user's email address, or an address's last session and user
 }
 
 // fact is a known value, with the standing and the time of the event that stated it, and the stored
-// JSON of a user or an email address. It has one of the first three fields.
+// JSON of a user or an email address. It has one of the first three fields, or else an Owner alone.
 type fact struct {
 	Email     string            `json:"email,omitempty"`      // of a user
 	SessionID string            `json:"session_id,omitempty"` // of an email address
-	UserID    string            `json:"user_id,omitempty"`    // of one that no session has stated
+	UserID    string            `json:"user_id,omitempty"`    // of an Owner
+	Owner     *fact             `json:"owner,omitempty"`      // the user that an address has without a session
 	Standing  activity.Standing `json:"standing,omitempty"`
 	OfUser    activity.Standing `json:"of_user,omitempty"` // of the user's ID
 	At        int64             `json:"at,omitempty"`      // microseconds since the epoch
 }
 
 func (f *fact) value() string { return f.Email + f.SessionID + f.UserID }
+
+// is reports whether the fact names the user. There may be no fact.
+func (f *fact) is(userID string) bool { return f != nil && f.UserID == userID }
 
 // rank orders facts by standing. Among addresses of one standing, one that a signed user stated ranks above one
 // that anybody stated for that user.
@@ -269,7 +274,7 @@ func (b *Book) renew(ctx context.Context, sessionID string, s Session) error {
 	}
 	for _, key := range keys {
 		if p := b.stored[key]; strings.EqualFold(p.fact.Email, s.Email) || p.fact.SessionID == sessionID ||
-			p.fact.UserID != "" && p.fact.UserID == s.UserID {
+			p.fact.Owner.is(s.UserID) {
 			b.change(p)
 		}
 	}
@@ -292,19 +297,23 @@ func (b *Book) Count(sessionID string, actions int) {
 	b.change(p)
 }
 
-// note records a fact from an event: a user's email address, or the session where an email
-// address was seen, or else its user. Only a fact of a higher standing, or a newer one of the same,
-// replaces a known fact, but a session always replaces a user, and never the other way round.
-// Repeating a fact at a lower standing extends its lifetime. The book must have been opened for the
-// subject.
+// note records a fact from an event: a user's email address, or the session or the user of an email
+// address, which are known side by side. Only a fact of a higher standing, or a newer one of the same,
+// replaces a known fact. Repeating a fact at a lower standing extends its lifetime. The book must have
+// been opened for the subject.
 func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	f.At = e.Time.UnixMicro()
-	switch p := b.stored[about]; {
-	case f.UserID != "" && p.fact.SessionID != "":
-	case f.SessionID != "" && p.fact.UserID != "", overrides(e, f.rank(), p.fact.rank(), p.fact.At):
-		p.fact = f
+	p := b.stored[about]
+	known := &p.fact
+	if f.Owner = known.Owner; f.UserID != "" {
+		known, f.Owner = cmp.Or(known.Owner, &fact{}), nil
+		p.fact.Owner = known
+	}
+	switch {
+	case overrides(e, f.rank(), known.rank(), known.At):
+		*known = f
 		b.change(p)
-	case f.value() == p.fact.value() && f.rank() < p.fact.rank():
+	case f.value() == known.value() && f.rank() < known.rank():
 		b.change(p)
 	}
 }

@@ -653,6 +653,12 @@ func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
 		"the newest of two":  {[]activity.Event{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},
 		"a session states it later": {
 			[]activity.Event{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
+		"a session claims it later": {
+			[]activity.Event{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
+		"a session claimed it before": {
+			[]activity.Event{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
+		"only a session claims it": {
+			[]activity.Event{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
 		"another user has it since": {
 			[]activity.Event{server, mallory, seen(6, "s1", "ada", ""), seen(7, "s2", "mallory", "")}, "s2"},
 		"a lower standing takes none":   {[]activity.Event{reported, mallory, higher, seen(7, "s2", "mallory", "")}, "s1"},
@@ -698,11 +704,22 @@ func TestDirectory_keepsTheUserOfAnEmailUntilTheUserIsForgotten(t *testing.T) {
 			time.Sleep(40 * time.Minute)
 			assert.True(t, exists(), "the session of the user goes on")
 		}
-		changes, err := d.Forget(t.Context(), "acme", directory.Person{UserIDs: []string{"ada"},
-			Emails: []string{"ada@x.example"}})
+		d.learn(t, activity.Event{Time: time.Now(), SessionID: "bob", UserID: "bob", Email: "ada@x.example"})
+		forget := func(who directory.Person) {
+			t.Helper()
+			changes, err := d.Forget(t.Context(), "acme", who)
+			require.NoError(t, err)
+			_, err = d.docs.Write(t.Context(), "acme", changes...)
+			require.NoError(t, err)
+		}
+		forget(directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}})
+		id, userID, err := d.SessionOf(t.Context(), nil, "acme", "ada@x.example")
 		require.NoError(t, err)
-		_, err = d.docs.Write(t.Context(), "acme", changes...)
-		require.NoError(t, err)
+		assert.Equal(t, []string{"bob", ""}, []string{id, userID}, "another session has the address, too")
+		d.learn(t, activity.Event{Time: time.Now(), UserID: "ada", Email: "ada@x.example"})
+		forget(directory.Person{SessionIDs: []string{"bob"}, Emails: []string{"ada@x.example"}})
+		assert.True(t, exists(), "another user has it")
+		forget(directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}})
 		assert.False(t, exists())
 	})
 }

@@ -62,31 +62,39 @@ func (d *Directory) live(ctx context.Context, store recent.Store, productID, use
 }
 
 // SessionOf returns the session where an email address was last seen, among those where its standing
-// was highest. If only events without a session, or in a user's own, stated it, the session is the one
-// where their user acted last in store, among those that state no other address and have no lower
-// standing; the user's own comes last. That user is returned with or without a session. Case does not
-// matter, and an empty address has neither.
+// was highest. If events without a session, or in a user's own, stated it at a higher standing, or no
+// other event did, the session is the one where their user acted last in store, among those that state
+// no other address and have no lower standing; the user's own comes last. Without such a session it is
+// the former. That user is returned with or without a session. Case does not matter, and an empty
+// address has neither.
 func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID, email string) (
 	sessionID, userID string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {
 		return "", "", err
 	}
-	f := docs[0].fact
-	if f.UserID == "" {
-		return f.SessionID, "", nil
+	last, owner := docs[0].fact, docs[0].fact.Owner
+	if owner == nil {
+		return last.SessionID, "", nil
 	}
-	ids, known, err := d.live(ctx, store, productID, f.UserID)
+	_, isLive, err := d.Session(ctx, productID, last.SessionID)
+	if err != nil || isLive && last.Standing >= owner.Standing {
+		return last.SessionID, owner.UserID, err
+	}
+	ids, known, err := d.live(ctx, store, productID, owner.UserID)
 	for i, s := range known {
 		switch {
-		case s.UserID != f.UserID, s.Standing < f.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):
-		case ids[i] != ownSession(f.UserID):
-			return ids[i], f.UserID, nil
+		case s.UserID != owner.UserID, s.Standing < owner.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):
+		case ids[i] != ownSession(owner.UserID):
+			return ids[i], owner.UserID, nil
 		default:
 			sessionID = ids[i]
 		}
 	}
-	return sessionID, f.UserID, err
+	if sessionID == "" && isLive {
+		sessionID = last.SessionID
+	}
+	return sessionID, owner.UserID, err
 }
 
 // ownSession returns the ID of a user's own session, which is the same on every server. It does

@@ -35,7 +35,11 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 		case userKind:
 			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.value()))
 		case emailKind:
-			goes = slices.Contains(who.SessionIDs, p.fact.SessionID) || slices.Contains(who.UserIDs, p.fact.UserID)
+			if isChanged := p.fact.forget(who); p.fact != (fact{}) && isChanged {
+				b.change(p)
+			} else {
+				goes = isChanged
+			}
 		}
 		switch {
 		case !p.doc.Exists():
@@ -48,6 +52,20 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 		}
 	}
 	return append(changes, b.Changes()...), nil
+}
+
+// forget removes what an email address has of a person, and reports whether there was any.
+func (f *fact) forget(who Person) (isChanged bool) {
+	owner := f.Owner
+	if owner != nil && slices.Contains(who.UserIDs, owner.UserID) {
+		owner, isChanged = nil, true
+	}
+	if f.SessionID == "" || slices.Contains(who.SessionIDs, f.SessionID) {
+		isChanged = isChanged || f.SessionID != ""
+		*f = fact{}
+	}
+	f.Owner = owner
+	return isChanged
 }
 
 // forget removes users and addresses (in lower case) from the session, along with everything
