@@ -1,7 +1,6 @@
 package liveactivity
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,13 +19,6 @@ func (c *logCollector) add(s *Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.services = append(c.services, s)
-}
-
-// list returns a copy, so that no log is called with the lock held.
-func (c *logCollector) list() []*Service {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.services)
 }
 
 var (
@@ -49,8 +41,11 @@ func (c *logCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector]. It calls Stats of each log, which may take a second. A
 // product whose stats cannot be read is missing, and so is one that is not served.
 func (c *logCollector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	services := c.services // add never changes an element, so no log is called with the lock held
+	c.mu.Unlock()
 	sums, users := map[string]eventlog.Stats{}, 0
-	for _, s := range c.list() {
+	for _, s := range services {
 		for productID, stats := range s.engine.Stats() {
 			users += stats.Users
 			if _, served := s.products.Version(productID); !served {

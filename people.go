@@ -10,7 +10,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/person"
-	"github.com/liveactivity/liveactivity/internal/registry"
 )
 
 type (
@@ -56,21 +55,13 @@ func (s *Service) eraseUser(ctx context.Context, productID, userID string) error
 	return err
 }
 
-// mountPeople mounts the endpoints about one person.
-func (s *Service) mountPeople(mux *httpx.Mux, admin *registry.Admin) {
-	mux.Handle("GET /users/{product_id}/{user_id}/export", admin.Require(s.serveExport))
-	mux.Handle("GET /users/{product_id}/export", admin.Require(s.serveExport))
-	mux.Handle("DELETE /users/{product_id}/{user_id}", admin.Require(s.serveErase))
-	mux.Handle("DELETE /users/{product_id}", admin.Require(s.serveErase))
-}
-
 // adminName is the name of the admin key in the audit log.
 const adminName = "admin"
 
 // serveExport serves GET /users/{product_id}/{user_id}/export, and the same by email address. It writes
 // the audit log before it responds.
 func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
-	who, err := s.personOf(r)
+	who, err := personOf(r)
 	if err != nil {
 		return err
 	}
@@ -85,7 +76,7 @@ func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 
 // serveErase serves DELETE /users/{product_id}/{user_id}, and the same by email address.
 func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
-	who, err := s.personOf(r)
+	who, err := personOf(r)
 	if err != nil {
 		return err
 	}
@@ -103,7 +94,7 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 }
 
 // personOf returns the person that a request identifies. Errors are responses.
-func (s *Service) personOf(r *http.Request) (Person, error) {
+func personOf(r *http.Request) (Person, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // otherwise a part such as notes=redact would be lost
 		return Person{}, httpx.BadRequest("The query string is malformed.")

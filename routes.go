@@ -32,11 +32,9 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	ingest, mcp := p.ingest, p.mcp
-
 	mux := httpx.NewMux(http.HandlerFunc(p.serveSDK))
 	for _, pattern := range posthog.SDKPatterns() {
-		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
+		mux.Handle(pattern, http.HandlerFunc(p.ingest.ServeSDK))
 	}
 	for _, pattern := range segment.Patterns() {
 		mux.Handle(pattern, p.segment)
@@ -51,8 +49,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("POST /webhook/{product_id}/{source}", p.webhook)
 	s.mountReaders(mux)
 	p.signIn.Mount(mux.Handle)
-	mux.Handle("/mcp", s.whenCaughtUp(mcp))
-	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
+	mux.Handle("/mcp", s.whenCaughtUp(p.mcp))
+	mux.Handle("/mcp/{$}", s.whenCaughtUp(p.mcp))
 	s.mountDesks(mux, o.extensions().Desks)
 	serve.Mount(mux, s.ready)
 	if o.Metrics == nil {
@@ -90,7 +88,10 @@ func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []help
 	mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
 	mux.Handle("GET /admin/grants/{product_id}", admin.Require(admin.Grants))
 	mux.Handle("DELETE /admin/grants/{product_id}/{grant_id}", admin.Require(admin.EndGrant))
-	s.mountPeople(mux, admin)
+	for _, person := range []string{"/users/{product_id}/{user_id}", "/users/{product_id}"} {
+		mux.Handle("GET "+person+"/export", admin.Require(s.serveExport))
+		mux.Handle("DELETE "+person, admin.Require(s.serveErase))
+	}
 	for _, kind := range desks {
 		labels := s.connector.ServeLabels(kind.Name)
 		mux.Handle("POST /"+kind.Name+"/proactive/{product_id}",

@@ -216,9 +216,7 @@ func (s *Service) Keys() *access.Keyring { return s.products.Keys() }
 
 // LiveActivity returns at most limit of a user's newest actions, oldest first, like the endpoint of that
 // name. If the service has not caught up with its log within 5 seconds, it returns ErrNotReady.
-func (s *Service) LiveActivity(
-	ctx context.Context, productID, userID string, limit int) (recent.LiveActivity, error,
-) {
+func (s *Service) LiveActivity(ctx context.Context, productID, userID string, limit int) (recent.LiveActivity, error) {
 	if err := s.awaitCatchUp(ctx); err != nil {
 		return recent.LiveActivity{}, err
 	}
@@ -254,28 +252,23 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error {
-		s.products.Run(running)
-		return nil
-	})
-	group.Go(func() error {
-		s.tidy(running)
-		return nil
-	})
-	group.Go(func() error {
-		s.meter.Run(running)
-		return nil
-	})
-	group.Go(func() error {
+	background := func(work func()) {
+		group.Go(func() error {
+			work()
+			return nil
+		})
+	}
+	background(func() { s.products.Run(running) })
+	background(func() { s.tidy(running) })
+	background(func() { s.meter.Run(running) })
+	background(func() {
 		defer close(followed)
 		s.runViews(running, following)
-		return nil
 	})
-	group.Go(func() error {
+	background(func() {
 		<-running.Done()
 		s.drain(followed)
 		stopFollowing()
-		return nil
 	})
 	return group.Wait()
 }
