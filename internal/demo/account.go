@@ -70,7 +70,6 @@ func (a *account) open(with contact) string {
 	if len(a.conversations) > maxConversations {
 		a.conversations = slices.Delete(a.conversations, 0, 1)
 	}
-	a.touch(c)
 	return c.ID
 }
 
@@ -103,34 +102,20 @@ func (a *account) withdraw(conversationID, partID string) {
 	})
 }
 
-// change changes a conversation under the lock, which the function must not take again. If
-// there is no such conversation, the error is the same as from a desk's API.
+// change makes a conversation the most recently changed one and changes it, under the lock, which
+// the function must not take again. If there is no such conversation, the error is the same as
+// from a desk's API.
 func (a *account) change(id string, change func(*conversation)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c, err := a.find(id)
-	if err == nil {
-		change(c)
-		a.touch(c)
+	i := slices.IndexFunc(a.conversations, func(c *conversation) bool { return c.ID == id })
+	if i < 0 {
+		return &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
 	}
-	return err
-}
-
-// touch makes a conversation the most recently changed one. The caller must hold the lock.
-func (a *account) touch(c *conversation) {
-	if i := slices.Index(a.conversations, c); i >= 0 {
-		a.conversations = append(slices.Delete(a.conversations, i, i+1), c)
-	}
-}
-
-// find returns a conversation. The caller must hold the lock.
-func (a *account) find(id string) (*conversation, error) {
-	for _, c := range a.conversations {
-		if c.ID == id {
-			return c, nil
-		}
-	}
-	return nil, &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
+	c := a.conversations[i]
+	a.conversations = append(slices.Delete(a.conversations, i, i+1), c)
+	change(c)
+	return nil
 }
 
 // list returns the conversations, most recently changed first.

@@ -26,11 +26,11 @@ func newTestDesk(t *testing.T) (d *desk, conversationID string) {
 // texts returns the parts of a conversation as "kind: text".
 func (a *account) texts(t *testing.T, id string) (texts []string) {
 	t.Helper()
-	c, err := a.find(id)
-	require.NoError(t, err)
-	for _, p := range c.Parts {
-		texts = append(texts, p.Kind+": "+p.Text)
-	}
+	require.NoError(t, a.change(id, func(c *conversation) {
+		for _, p := range c.Parts {
+			texts = append(texts, p.Kind+": "+p.Text)
+		}
+	}))
 	return texts
 }
 
@@ -44,9 +44,7 @@ func TestDesk_blanksANoteAndNothingElse(t *testing.T) {
 		require.NoError(t, d.Redact(t.Context(), id, part))
 	}
 	assert.Equal(t, []string{"note: ", "reply: a reply"}, d.texts(t, id))
-	c, err := d.find(id)
-	require.NoError(t, err)
-	assert.True(t, c.Parts[0].Redacted)
+	assert.True(t, d.list()[0].Parts[0].Redacted)
 	require.NoError(t, d.Redact(t.Context(), "gone", note))
 }
 
@@ -98,7 +96,7 @@ func TestAccount_isBounded(t *testing.T) {
 	all := a.list()
 	assert.Len(t, all, maxConversations)
 	assert.Equal(t, first, all[1].ID, "it was changed lately")
-	_, err = a.find(second[len(second)-1].ID)
+	err = a.change(second[len(second)-1].ID, func(*conversation) {})
 	require.Error(t, err, "the one that was not changed for longest makes room")
 
 	for i := range maxParts + 10 {

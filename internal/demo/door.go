@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/internal/origin"
@@ -60,16 +61,9 @@ func OpensAt(listening net.Addr) bool {
 // isForwarded reports whether a request has a proxy's headers.
 func isForwarded(header http.Header) bool {
 	for name := range header {
-		if strings.HasPrefix(name, "X-Forwarded-") {
-			return true
-		}
-		switch name {
-		case "Forwarded", "X-Real-Ip", "Via":
+		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains([]string{"Forwarded", "X-Real-Ip", "Via"}, name) {
 			return true
 		}
 	}
 	return false
 }
-
-// isOwnPage reports whether one of the demo's pages made a request.
-func isOwnPage(r *http.Request) bool { return r.Header.Get("Origin") == "http://"+r.Host }

@@ -81,8 +81,7 @@ func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) 
 	case m.Text == "" || utf8.RuneCountInString(m.Text) > maxMessage:
 		return m, httpx.BadRequest("The text must have 1 to %d characters.", maxMessage)
 	case len(m.Contact.Email) > maxContact || len(m.Contact.UserID) > maxContact:
-		return m, httpx.BadRequest("The email address and the user id of the contact must have at most %d bytes.",
-			maxContact)
+		return m, httpx.BadRequest("The email address and the user id of the contact must have at most %d bytes.", maxContact)
 	}
 	return m, nil
 }
