@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,13 +53,8 @@ type Listening struct {
 // Opening returns the acknowledgement, the first frame of the stream. It names the resources
 // that the server accepts, which are all of the subscription.
 func (l *Listening) Opening() []byte {
-	uris := make([]string, 0, len(l.uris))
-	for _, uri := range l.uris {
-		uris = append(uris, uri)
-	}
-	slices.Sort(uris)
-	return l.notification("subscriptions/acknowledged",
-		map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
+	return l.notification("subscriptions/acknowledged", map[string]any{
+		"notifications": map[string]any{"resourceSubscriptions": slices.Sorted(maps.Values(l.uris))}})
 }
 
 // Heartbeat returns a comment, which clients ignore.

@@ -150,39 +150,21 @@ func (t *tools) server(listens bool) http.Handler {
 		Name: "user", Title: "Live user activity", URITemplate: resourceTemplate, MIMEType: "application/json",
 		Description: "A user's recent activity, as " + ToolName + " returns it." + dataNote,
 	}, t.resource)
-	server.AddTool(&mcp.Tool{
-		Name:  ToolName,
-		Title: "Live user activity",
-		Description: "Returns a user's recent actions in the app, oldest first: page views, clicks, " +
-			"form submits and changed fields of the last hours. " +
-			"Use it to take the user's page and attempts into account in an answer." + dataNote,
-		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		InputSchema:  schemaOf[userArguments](),
-		OutputSchema: schemaOf[recent.LiveActivity](),
-	}, t.call(t.parseLiveActivity))
+	server.AddTool(toolOf[userArguments, recent.LiveActivity](ToolName, "Live user activity",
+		"Returns a user's recent actions in the app, oldest first: page views, clicks, form submits and changed "+
+			"fields of the last hours. Use it to take the user's page and attempts into account in an answer."),
+		t.call(t.parseLiveActivity))
 	if t.context != nil {
-		server.AddTool(&mcp.Tool{
-			Name:  ContextToolName,
-			Title: "User context",
-			Description: "Returns a person's page and recent actions in the app, as a text for an answer: " +
-				"of all their sessions, or since the last call. " +
-				"Give exactly one of email, user_id, session_id and conversation_id." + dataNote,
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-			InputSchema:  schemaOf[contextArguments](),
-			OutputSchema: schemaOf[agent.Context](),
-		}, t.call(t.parseContext))
+		server.AddTool(toolOf[contextArguments, agent.Context](ContextToolName, "User context",
+			"Returns a person's page and recent actions in the app, as a text for an answer: of all their sessions, "+
+				"or since the last call. Give exactly one of email, user_id, session_id and conversation_id."),
+			t.call(t.parseContext))
 	}
 	if t.sessions != nil {
-		server.AddTool(&mcp.Tool{
-			Name:  SessionsToolName,
-			Title: "Live sessions",
-			Description: "Returns the sessions of the last hours, the most recently seen first: " +
-				"the user, the page, the newest action. " +
-				"Use it to find a user by the start of an email address or ID, or for an overview." + dataNote,
-			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-			InputSchema:  schemaOf[sessionsArguments](),
-			OutputSchema: schemaOf[sessions.Listing](),
-		}, t.call(t.parseSessions))
+		server.AddTool(toolOf[sessionsArguments, sessions.Listing](SessionsToolName, "Live sessions",
+			"Returns the sessions of the last hours, the most recently seen first: the user, the page, the newest "+
+				"action. Use it to find a user by the start of an email address or ID, or for an overview."),
+			t.call(t.parseSessions))
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		Stateless:    true,
@@ -191,6 +173,12 @@ func (t *tools) server(listens bool) http.Handler {
 		// request needs a key, which a DNS-rebinding page does not have.
 		DisableLocalhostProtection: true,
 	})
+}
+
+// toolOf returns a tool whose arguments are an A and whose result is the JSON of an R.
+func toolOf[A, R any](name, title, description string) *mcp.Tool {
+	return &mcp.Tool{Name: name, Title: title, Description: description + dataNote,
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}, InputSchema: schemaOf[A](), OutputSchema: schemaOf[R]()}
 }
 
 // allowCORS lets a page of any origin read the answer, for MCP clients that run in a browser,

@@ -157,8 +157,7 @@ func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byt
 			"This form was not shown to this browser, or the browser keeps no cookies. Please try again.")
 	}
 	if form.Has("cancel") {
-		s.answer(w, r, a.redirectURI,
-			url.Values{"error": {"access_denied"}, "error_description": {"The user refused."}})
+		s.answer(w, r, a.redirectURI, url.Values{"error": {"access_denied"}, "error_description": {"The user refused."}})
 		return nil
 	}
 	key := strings.TrimSpace(form.Get("key"))

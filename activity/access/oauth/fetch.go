@@ -66,19 +66,14 @@ type fetched struct {
 	until  time.Time // not used from then on
 }
 
-// controlFunc is the type of Control of a [net.Dialer].
-type controlFunc = func(network, address string, c syscall.RawConn) error
-
 // newFetcher returns a fetcher of documents at public addresses.
-func newFetcher() *fetcher {
-	return fetcherBy(ssrf.New(ssrf.WithAnyPort()).Safe)
-}
+func newFetcher() *fetcher { return fetcherBy(ssrf.New(ssrf.WithAnyPort()).Safe) }
 
 // fetcherBy returns a fetcher that connects to the addresses that control allows. The dialer
 // calls control after resolution, with each address it is about to use, so a name that resolves
 // differently the next time leads nowhere else. The fetcher uses no proxy, which would resolve
 // names by itself, and keeps no connections, which are of no use for one document of a host.
-func fetcherBy(control controlFunc) *fetcher {
+func fetcherBy(control func(network, address string, c syscall.RawConn) error) *fetcher {
 	cache, _ := lru.New[string, fetched](maxDocuments) // fails for sizes below 1
 	dialer := &net.Dialer{Timeout: fetchTime, Control: control}
 	return &fetcher{cache: cache, running: semaphore.NewWeighted(maxFetches), http: &http.Client{

@@ -248,8 +248,7 @@ func (g *grant) issue(t token, now time.Time) tokens {
 	opener := token{t.productID, t.idOf(), rand.Text()}
 	g.Refresh, g.Used, g.Until = digest(refresh.secret), now, now.Add(RefreshTTL)
 	g.Access = slices.DeleteFunc(g.Access, func(a accessToken) bool { return !now.Before(a.Until) })
-	g.Access = append(g.Access[max(0, len(g.Access)-maxAccess+1):],
-		accessToken{digest(opener.secret), now.Add(AccessTTL)})
+	g.Access = append(g.Access[max(0, len(g.Access)-maxAccess+1):], accessToken{digest(opener.secret), now.Add(AccessTTL)})
 	return tokens{AccessToken: accessPrefix + opener.String(), TokenType: "Bearer", ExpiresIn: int(AccessTTL.Seconds()),
 		RefreshToken: refreshPrefix + refresh.String(), Scope: string(access.MCP)}
 }

@@ -167,11 +167,8 @@ func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err
 	}
 	err = s.change(ctx, code.productID, code.idOf(), func(g *grant) error {
 		switch {
-		case !isSecret(g.Code, code.secret):
-			return errNoGrant
-		case g.ClientID != form.Get("client_id") || g.RedirectURI != form.Get("redirect_uri"):
-			return errNoGrant
-		case !verifies(g.Challenge, form.Get("code_verifier")):
+		case !isSecret(g.Code, code.secret), !verifies(g.Challenge, form.Get("code_verifier")),
+			g.ClientID != form.Get("client_id"), g.RedirectURI != form.Get("redirect_uri"):
 			return errNoGrant
 		case g.Refresh != nil: // the code was redeemed before
 			return errReused
