@@ -81,10 +81,8 @@ func Receive(w http.ResponseWriter, r *http.Request, limit int64, room *admissio
 	b := &Body{room: room, first: firsts.Get().(*[firstRead]byte)}
 	b.arrival = room.Arriving.Begin(func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	b.raw = b.first[:0]
-	err := b.arrival.Grow(firstRead)
-	if err != nil {
-		err = Unavailable(err)
-	} else {
+	err := b.Hold(firstRead)
+	if err == nil {
 		err = b.read(r.Body, limit)
 	}
 	if err != nil {
@@ -112,18 +110,12 @@ func (b *Body) read(r io.Reader, limit int64) error {
 		case err == nil:
 		case err == io.EOF:
 			return nil
+		case b.arrival.GaveWay():
+			return Unavailable(admission.ErrBusy)
 		default:
-			return b.broken(err)
+			return brokenOff(err)
 		}
 	}
-}
-
-// broken returns the response to a body whose rest cannot be read.
-func (b *Body) broken(err error) error {
-	if b.arrival.GaveWay() {
-		return Unavailable(admission.ErrBusy)
-	}
-	return brokenOff(err)
 }
 
 // Discard reads and drops a request's body of at most limit bytes, in almost no memory. It returns
@@ -152,8 +144,8 @@ func brokenOff(err error) error {
 // grow doubles the body's memory. A sender that is slower than others may have to
 // give way.
 func (b *Body) grow() error {
-	if err := b.arrival.Grow(int64(cap(b.raw))); err != nil {
-		return Unavailable(err)
+	if err := b.Hold(int64(cap(b.raw))); err != nil {
+		return err
 	}
 	larger := make([]byte, len(b.raw), 2*cap(b.raw))
 	copy(larger, b.raw)
@@ -167,8 +159,7 @@ func (b *Body) Bytes() []byte { return b.raw }
 // Arrived returns when the body had completely arrived.
 func (b *Body) Arrived() time.Time { return b.arrived }
 
-// Hold reserves memory for n more bytes, which arrived compressed. Shrink returns
-// it.
+// Hold reserves memory for n more bytes of the body. Shrink returns it.
 func (b *Body) Hold(n int64) error {
 	if err := b.arrival.Grow(n); err != nil {
 		return Unavailable(err)

@@ -58,28 +58,19 @@ type client struct {
 func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string) (string, error), error) {
 	wrong := options.Mistakes{Package: "llm"}
 	wrong.Require(strings.TrimSpace(model) != "", "model", "must have a name")
-	checkEndpoint(&wrong, apiKey, baseURL)
+	wrong.Require(apiKey != "" || baseURL != "", "endpoint", "must be given by OPENAI_API_KEY or OPENAI_BASE_URL")
+	wrong.Require(options.IsPrintable(apiKey), "OPENAI_API_KEY", "must be printable ASCII without spaces")
+	u, ok := origin.Base(baseURL)
+	wrong.Require(baseURL == "" || ok && !strings.HasSuffix(u.Path, "/chat/completions"),
+		"OPENAI_BASE_URL", "must be like http://127.0.0.1:11434/v1, the address before /chat/completions")
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
 	config := openai.DefaultConfig(apiKey)
-	if baseURL != "" {
-		config.BaseURL = baseURL
-	}
+	config.BaseURL = cmp.Or(baseURL, config.BaseURL)
 	config.HTTPClient = newHTTPClient()
 	c := &client{api: openai.NewClientWithConfig(config), model: model, apiKey: apiKey, baseURL: config.BaseURL}
 	return c.complete, nil
-}
-
-func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
-	wrong.Require(apiKey != "" || baseURL != "", "endpoint", "must be given by OPENAI_API_KEY or OPENAI_BASE_URL")
-	wrong.Require(options.IsPrintable(apiKey), "OPENAI_API_KEY", "must be printable ASCII without spaces")
-	if baseURL == "" {
-		return
-	}
-	u, ok := origin.Base(baseURL)
-	wrong.Require(ok && !strings.HasSuffix(u.Path, "/chat/completions"),
-		"OPENAI_BASE_URL", "must be like http://127.0.0.1:11434/v1, the address before /chat/completions")
 }
 
 // complete calls the model and returns its answer's text. Apart from the attempts of ask,
@@ -189,20 +180,16 @@ func (c *client) request(prompt string, p parameters) openai.ChatCompletionReque
 		request.Temperature = temperature
 		fallthrough
 	case limitOnly:
+		limit := maxTokens
+		if c.thinks.Load() {
+			limit = maxThinking
+		}
 		//lint:ignore SA1019 most endpoints know no other limit
-		request.MaxTokens = c.limit()
+		request.MaxTokens = limit
 	case newerLimit:
 		request.MaxCompletionTokens = maxThinking
 	}
 	return request
-}
-
-// limit returns the limit of an answer, in tokens.
-func (c *client) limit() int {
-	if c.thinks.Load() {
-		return maxThinking
-	}
-	return maxTokens
 }
 
 // after returns the next set to try after an error, which is p itself unless

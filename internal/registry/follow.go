@@ -16,7 +16,7 @@ import (
 // the log's newest ID with the last one seen, which costs one read, and lists the
 // registrations if they differ. Run looks when the log changes; a request looks before it
 // refuses an unknown credential. Looks happen one at a time, under loading, and change
-// products one registration after the other, under mu.
+// products under mu.
 
 // Load applies all registrations that can be read. After an error it may have applied only
 // some.
@@ -86,21 +86,14 @@ func (r *Registry) list(ctx context.Context) error {
 		}
 		more = len(docs) == atOnce
 	}
-	for _, id := range r.IDs() {
-		if !registered[id] {
-			r.forget(id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, p := range r.products {
+		if p.version != 0 && !registered[id] {
+			r.remove(p)
 		}
 	}
 	return nil
-}
-
-// forget removes a product that is no longer registered, with its credentials.
-func (r *Registry) forget(productID string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p, ok := r.products[productID]; ok && p.version != 0 {
-		r.remove(p)
-	}
 }
 
 // take serves a registration unless it is already served. It applies any version other than

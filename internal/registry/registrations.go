@@ -61,16 +61,6 @@ func (reg registration) rotating(doc document.Document) registration {
 	return old
 }
 
-// noticeType is the type of every notice.
-const noticeType = "registration"
-
-// notice is the log entry for a change to a registration. It is committed together
-// with the document, which has the details.
-type notice struct {
-	Type      string `json:"type"`
-	ProductID string `json:"product_id"`
-}
-
 // Register adds a product with fresh secrets and a key with that name. If there is already a
 // product with that ID, it fails with ErrExists, unless force is set: then the product is
 // replaced and its old secrets become invalid immediately, on other servers within moments. If
@@ -79,8 +69,8 @@ type notice struct {
 // error the product may be registered with secrets that nobody has: register it again with
 // force.
 func (r *Registry) Register(
-	ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error,
-) {
+	ctx context.Context, p productfile.Product, keyName string, force bool,
+) (Credentials, error) {
 	isBare := reflect.DeepEqual(p, productfile.Product{ProductID: p.ProductID})
 	c := newCredentials()
 	p.WebhookSecret, p.CaptureTokens = c.WebhookSecret, []string{c.CaptureToken}
@@ -167,7 +157,8 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 func (r *Registry) change(ctx context.Context, productID string,
 	decide func(document.Document) (document.Change, error),
 ) error {
-	data, err := jsontext.Marshal(notice{Type: noticeType, ProductID: productID})
+	// Servers of the release before read the notice's product.
+	notice, err := jsontext.Marshal(map[string]string{"type": "registration", "product_id": productID})
 	if err != nil {
 		return fmt.Errorf("registry: encode notice: %w", err)
 	}
@@ -180,7 +171,7 @@ func (r *Registry) change(ctx context.Context, productID string,
 		if err != nil {
 			return err
 		}
-		err = r.log.Append(ctx, OwnProduct, []eventlog.Entry{{Data: data}}, change)
+		err = r.log.Append(ctx, OwnProduct, []eventlog.Entry{{Data: notice}}, change)
 		if err == nil || !document.IsConflict(err) && change.Op == document.OpPut && r.isStored(change) {
 			return nil // at most the answer was lost
 		}

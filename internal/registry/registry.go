@@ -85,20 +85,15 @@ type Credentials struct {
 // newCredentials returns credentials of at least 128 random bits each. Their prefixes
 // tell people and secret scanners which is which.
 func newCredentials() Credentials {
-	return Credentials{
-		WebhookSecret: "whs_" + rand.Text(),
-		Key:           "lak_" + rand.Text(),
-		CaptureToken:  "phc_" + rand.Text(),
-	}
+	return Credentials{WebhookSecret: "whs_" + rand.Text(), Key: "lak_" + rand.Text(), CaptureToken: "phc_" + rand.Text()}
 }
 
 // NewProduct returns a product with fresh secrets, and a key for it with all
 // scopes.
 func NewProduct(productID string) (productfile.Product, productfile.Key) {
 	c := newCredentials()
-	return productfile.Product{ProductID: productID, WebhookSecret: c.WebhookSecret,
-			CaptureTokens: []string{c.CaptureToken}},
-		productfile.Key{Key: c.Key, ExternalID: productID}
+	p := productfile.Product{ProductID: productID, WebhookSecret: c.WebhookSecret, CaptureTokens: []string{c.CaptureToken}}
+	return p, productfile.Key{Key: c.Key, ExternalID: productID}
 }
 
 // ErrExists is returned if there is already a product with that ID.
@@ -114,9 +109,7 @@ var ErrUnknown = errors.New("registry: unknown product")
 // their desks and omits desks that cannot be opened. It keeps registrations in the documents
 // of log, and serves existing ones after Load. logger may be nil for slog.Default(). New reads nothing
 // and starts nothing.
-func New(
-	file productfile.File, with productfile.Extensions, logger *slog.Logger, log eventlog.Log,
-) (*Registry, error) {
+func New(file productfile.File, with productfile.Extensions, logger *slog.Logger, log eventlog.Log) (*Registry, error) {
 	r := &Registry{keys: access.NewKeyring(), extensions: with, products: map[string]*product{},
 		deskOptions: &helpdesk.Options{Logger: cmp.Or(logger, slog.Default())}, tokens: map[string]string{}, log: log,
 		loading: make(chan struct{}, 1), loaded: make(chan struct{}), changed: schedule.NewWake()}
