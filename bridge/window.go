@@ -50,23 +50,13 @@ func (b *Bridge) open(session string, now time.Time) *window {
 // keep stores the session, under a copy of its ID, as the one reported on most recently.
 // It frees sessions that have expired or exceed the limits.
 func (b *Bridge) keep(session string, s *window, now time.Time) {
-	item := fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: b.due(s)}
+	last := s.actions[len(s.actions)-1].Start()
+	item := fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: max(1, last.Add(b.ttl).UnixMicro()+1)}
 	b.sessions.Put(fair.NoProduct, strings.Clone(session), s, item)
-	for {
-		expired := b.sessions.Due(now.UnixMicro())
-		if expired == nil {
-			break
-		}
+	for expired := b.sessions.Due(now.UnixMicro()); expired != nil; expired = b.sessions.Due(now.UnixMicro()) {
 		expired.Remove()
 	}
 	b.sessions.Trim(fair.NoProduct)
-}
-
-// due returns when the window's last action expires, in microseconds since the
-// epoch and above zero.
-func (b *Bridge) due(s *window) int64 {
-	last := s.actions[len(s.actions)-1].Start()
-	return max(1, last.Add(b.ttl).UnixMicro()+1)
 }
 
 // oldest returns the earliest start that has not expired at now.

@@ -297,25 +297,20 @@ func (s *Store) open(id string, now time.Time) *session {
 	return &session{id: strings.Clone(id)}
 }
 
-// find returns the session, or nil if it is not held or has completely expired.
+// find returns the session without its expired chunks, or nil if it is not held or has completely
+// expired.
 func (s *Store) find(id string, now time.Time) *session {
 	ss, ok := s.sessions.Get(fair.NoProduct, id)
-	if !ok || s.expire(ss, now) {
+	if !ok {
+		return nil
+	}
+	oldest := now.Add(-s.ttl).UnixMicro()
+	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.at < oldest })
+	if len(ss.chunks) == 0 {
+		s.sessions.Remove(fair.NoProduct, id)
 		return nil
 	}
 	return ss
-}
-
-// expire drops the expired chunks of a session, and the session itself once it
-// is empty. It reports whether it dropped the session.
-func (s *Store) expire(ss *session, now time.Time) bool {
-	oldest := now.Add(-s.ttl).UnixMicro()
-	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.at < oldest })
-	if len(ss.chunks) > 0 {
-		return false
-	}
-	s.sessions.Remove(fair.NoProduct, ss.id)
-	return true
 }
 
 // index records where an email address was seen. A later call replaces it.

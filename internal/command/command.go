@@ -83,14 +83,9 @@ func Parse(
 	flags any, help kong.Vars, name, description string, args []string, stdout, stderr io.Writer,
 ) (*Mistakes, error) {
 	exited := false
-	parser, err := kong.New(flags,
-		kong.Name(name),
-		kong.Description(description),
-		kong.Vars{"version": version.Version()},
-		help,
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(int) { exited = true }),
-	)
+	parser, err := kong.New(flags, kong.Name(name), kong.Description(description),
+		kong.Vars{"version": version.Version()}, help,
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }))
 	if err != nil {
 		return nil, err
 	}

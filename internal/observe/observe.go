@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -82,7 +81,7 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 // which could forge a log line.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
-	if id == "" || len(id) > maxRequestID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if id == "" || len(id) > maxRequestID || !options.IsPrintable(id) {
 		return uuid.NewString()
 	}
 	return id
@@ -95,8 +94,7 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return true
 	}
-	o.log.Error("handler panicked", "request_id", w.requestID, "route", route, "panic", p, "stack",
-		string(debug.Stack()))
+	o.log.Error("handler panicked", "request_id", w.requestID, "route", route, "panic", p, "stack", string(debug.Stack()))
 	if w.status != 0 {
 		return true
 	}

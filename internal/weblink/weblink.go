@@ -67,7 +67,7 @@ func spellings(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range 7 { // nested encodings
 			spelling := visible(text)
-			if !yield(spelling) || !yield(strings.Map(ascii, strings.ToLower(norm.NFKC.String(spelling)))) {
+			if !yield(spelling) || !yield(ascii.Replace(strings.ToLower(norm.NFKC.String(spelling)))) {
 				return
 			}
 			text = decodings[i%2](text)
@@ -92,19 +92,9 @@ func visible(text string) string {
 	}, text))
 }
 
-// ascii returns the ASCII character that r looks like or becomes in a URL, or r itself. NFKC
-// has already mapped others, such as wide ones.
-func ascii(r rune) rune {
-	switch {
-	case r == '。':
-		return '.'
-	case strings.ContainsRune("∕⁄⧸", r):
-		return '/'
-	case r == '∶':
-		return ':'
-	}
-	return r
-}
+// ascii maps characters to the ASCII ones that they look like or become in a URL. NFKC has already
+// mapped others, such as wide ones.
+var ascii = strings.NewReplacer("。", ".", "∕", "/", "⁄", "/", "⧸", "/", "∶", ":")
 
 // unescapePercent decodes a text's valid percent-encoding.
 func unescapePercent(text string) string {

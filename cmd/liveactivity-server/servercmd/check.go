@@ -182,8 +182,9 @@ func checkAddress(ctx context.Context, public string, product liveactivity.Produ
 
 // checkAccount reads a Zendesk account and reports the steps that zendesk provision would
 // take, and whether the file has the account's secrets. It changes nothing.
-func checkAccount(ctx context.Context, account *zendesk.Client, public string,
-	product liveactivity.Product) (found findings) {
+func checkAccount(
+	ctx context.Context, account *zendesk.Client, public string, product liveactivity.Product,
+) (found findings) {
 	const advice = "run liveactivity-server zendesk provision"
 	done, err := account.Provision(ctx, public, product.ProductID, true)
 	if err != nil {

@@ -20,9 +20,6 @@ import (
 // demoProduct is the product that is served without a product file.
 const demoProduct = "demo"
 
-// demoUser is the user in the printed curl line.
-const demoUser = "ada"
-
 // addDemo adds the demo product to the options, with its own desk, which answers even
 // without a language model. Its secrets are newly generated. The calling program's desks
 // stay.
@@ -47,12 +44,8 @@ func (s *settings) addDemo() *demo.Demo {
 // sees everything within two minutes.
 func demoConfig() liveactivity.IntegrationConfig {
 	return liveactivity.IntegrationConfig{
-		Notes: &liveactivity.Notes{
-			DebounceMS:       new(1000),
-			IntervalS:        new(5),
-			SummaryThreshold: new(15),
-			PreLinkWindowS:   new(15 * 60),
-		},
+		Notes: &liveactivity.Notes{DebounceMS: new(1000), IntervalS: new(5), SummaryThreshold: new(15),
+			PreLinkWindowS: new(15 * 60)},
 		Proactive: &proactive.Config{
 			Enabled:             true,
 			Body:                "Not sure which one? I can compare them for you.",
@@ -71,12 +64,12 @@ func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs,
 	product liveactivity.Product, key liveactivity.Key, page string,
 ) {
 	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // each paste is another page view
-	event := `{"event":"$pageview","distinct_id":"` + demoUser + `","timestamp":"` + now +
+	event := `{"event":"$pageview","distinct_id":"ada","timestamp":"` + now +
 		`","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`
 	curl := []string{
 		"curl -sS",
 		"-o /dev/null -H 'X-PostHog-Secret: " + product.WebhookSecret + "' -d '" + event + "'", urls.Webhook(demoProduct),
-		"--next -sS -H 'Authorization: Bearer " + key.Key + "'", urls.LiveActivity(demoProduct, demoUser),
+		"--next -sS -H 'Authorization: Bearer " + key.Key + "'", urls.LiveActivity(demoProduct, "ada"),
 	}
 	token := product.CaptureTokens[0]
 	if demo.OpensAt(listening) {
@@ -106,6 +99,5 @@ To report a page view and see it as live activity, paste this:
 
 `, demoProduct, key.Key, product.WebhookSecret, token,
 		urls.Base(), urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(),
-		urls.Webhook(demoProduct),
-		token, urls.Base(), strings.Join(curl, " "))
+		urls.Webhook(demoProduct), token, urls.Base(), strings.Join(curl, " "))
 }

@@ -46,9 +46,7 @@ func progressLines(log *slog.Logger) func(done, total int64) {
 // at a time can have it open.
 func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
 	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{
-		Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log,
-		Progress: progressLines(log),
-	})
+		Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log, Progress: progressLines(log)})
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}

@@ -77,9 +77,7 @@ type call struct {
 
 // newSubcommand returns the subcommand with that name, whose flags are an F. It calls run
 // with successfully parsed flags, and never for --help.
-func newSubcommand[F any](
-	name, description string, run func(ctx context.Context, f F, c call) error,
-) subcommand {
+func newSubcommand[F any](name, description string, run func(ctx context.Context, f F, c call) error) subcommand {
 	return subcommand{name, func(ctx context.Context, args []string, c call) (err error) {
 		var f F
 		if c.wrong, err = command.Parse(&f, nil, program+" "+name, description, args, c.stdout, c.stderr); err != nil {
