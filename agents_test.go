@@ -273,18 +273,18 @@ func sees(s *service, session string, n int, at time.Time) error {
 
 func TestContext_cursorsSurviveARestart(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
+	s := start(t, withDataDir(dir))
 	s.acts("u1", "ada", "s1", "$pageview", "/a", "")
 	s.acts("u2", "anon", "s2", "$pageview", "/b", "")
 	first := s.context("user_id=ada").Cursor
 	s.acts("u3", "ada", "s2", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
 	s.stop()
-	s = start(t, withDataDir(t, dir))
+	s = start(t, withDataDir(dir))
 	c := s.context("user_id=ada&since=" + first)
 	assert.Equal(t, "b", paths(c), "news of ada, though the action is older")
 	assert.Empty(t, paths(s.context("session_id=s2&since="+first)))
 	s.stop()
-	s = start(t, withDataDir(t, dir))
+	s = start(t, withDataDir(dir))
 	assert.Empty(t, paths(s.context("user_id=ada&since="+c.Cursor)))
 	require.NoError(t, sees(s, "s1", 1, time.Now().Add(-time.Minute)))
 	assert.Equal(t, "1", paths(s.context("user_id=ada&since="+c.Cursor)))

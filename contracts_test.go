@@ -65,7 +65,7 @@ func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) c
 		o.Products[1].ProductID, o.Keys[3].ExternalID = "initech", "initech"
 		o.PublicURL = "https://live.example.com"
 	}
-	c.service = newService(t, io.Discard, append([]func(*liveactivity.Options){examples, c.desks.configure}, change...)...)
+	c.service = newService(io.Discard, append([]func(*liveactivity.Options){examples, c.desks.configure}, change...)...)
 	return c
 }
 

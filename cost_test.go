@@ -36,7 +36,7 @@ func crowd() []byte {
 
 // Allocations are the largest cost of an event: they take time, and memory until it is collected.
 func TestService_allocatesLittleForAnEvent(t *testing.T) {
-	service := newService(t, io.Discard)
+	service := newService(io.Discard)
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(zip(t, crowd())))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -225,7 +225,7 @@ type engine func(*liveactivity.Options)
 func onEngines(t *testing.T, test func(t *testing.T, on engine)) {
 	t.Helper()
 	for name, on := range map[string]engine{
-		"memory": func(*liveactivity.Options) {}, "file": withDataDir(t, t.TempDir()), "two servers on Redis": nil,
+		"memory": func(*liveactivity.Options) {}, "file": withDataDir(t.TempDir()), "two servers on Redis": nil,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, on) })
 	}

@@ -16,8 +16,7 @@ import (
 )
 
 // documentation returns the README and the pages of docs, by path.
-func documentation(t *testing.T) map[string]string {
-	t.Helper()
+func documentation() map[string]string {
 	paths := musttest.New(filepath.Glob("docs/*.md"))
 	pages := map[string]string{}
 	for _, path := range append(paths, "README.md") {
@@ -34,7 +33,7 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 func TestDocs_showCodeThatRuns(t *testing.T) {
 	examples := musttest.New(os.ReadFile("example_test.go"))
 	blocks := 0
-	for path, page := range documentation(t) {
+	for path, page := range documentation() {
 		for _, block := range goBlock.FindAllStringSubmatch(page, -1) {
 			assert.Contains(t, unindented(string(examples)), unindented(block[1]), path)
 			blocks++
@@ -47,13 +46,13 @@ func TestDocs_showCodeThatRuns(t *testing.T) {
 func TestDocs_showTheSnippet(t *testing.T) {
 	snippet, err := connector.Snippet("https://live.example.com", "acme", "")
 	require.NoError(t, err)
-	require.Contains(t, documentation(t)["docs/help-desks.md"], "```html\n"+snippet+"```\n")
+	require.Contains(t, documentation()["docs/help-desks.md"], "```html\n"+snippet+"```\n")
 }
 
 // A configuration pasted from the documentation into a product file loads.
 func TestDocs_showConfigurationsThatAreValid(t *testing.T) {
 	whole, parts := 0, 0
-	for path, page := range documentation(t) {
+	for path, page := range documentation() {
 		for _, block := range jsonBlock.FindAllStringSubmatch(page, -1) {
 			config := block[1]
 			switch trimmed := strings.TrimSpace(config); {
@@ -88,7 +87,7 @@ var (
 
 // A link between the pages, or to a file, leads to an existing target.
 func TestDocs_linkToExistingTargets(t *testing.T) {
-	pages := documentation(t)
+	pages := documentation()
 	for path, page := range pages {
 		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
 			target, anchor, _ := strings.Cut(m[1]+m[2], "#")
@@ -124,7 +123,7 @@ func anchors(page string) (all []string) {
 
 // A newcomer reads the README to its end.
 func TestREADME_isShort(t *testing.T) {
-	assert.LessOrEqual(t, len(strings.Fields(documentation(t)["README.md"])), 1200)
+	assert.LessOrEqual(t, len(strings.Fields(documentation()["README.md"])), 1200)
 }
 
 func unindented(code string) string {

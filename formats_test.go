@@ -119,7 +119,7 @@ func (d *dump) open(t *testing.T) func(*liveactivity.Options) {
 	if d.Bolt != nil {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, boltlog.FileName), d.Bolt, 0o600))
-		return withDataDir(t, dir)
+		return withDataDir(dir)
 	}
 	redis := redistest.Start(t)
 	for key, value := range d.Keys {
@@ -132,7 +132,7 @@ func (d *dump) open(t *testing.T) func(*liveactivity.Options) {
 func writeDump(t *testing.T, name string) {
 	d := dump{Keys: map[string][]byte{}}
 	dir := t.TempDir()
-	engine, read := withDataDir(t, dir), func() {
+	engine, read := withDataDir(dir), func() {
 		d.Bolt = musttest.New(os.ReadFile(filepath.Join(dir, boltlog.FileName)))
 	}
 	if name[0] == 'r' {

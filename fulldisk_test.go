@@ -27,7 +27,7 @@ func TestDataDir_mayBeFull(t *testing.T) {
 	}
 	signal.Ignore(syscall.SIGXFSZ)
 	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
+	s := start(t, withDataDir(dir))
 	var unlimited syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &unlimited))
 	fullStorage(t, s, func() {

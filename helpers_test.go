@@ -77,10 +77,8 @@ type service struct {
 }
 
 // newService returns a service of the two products that does not run.
-func newService(t *testing.T, log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Service {
-	t.Helper()
-	s := musttest.New(liveactivity.New(testOptions(log, change...)))
-	return s
+func newService(log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Service {
+	return musttest.New(liveactivity.New(testOptions(log, change...)))
 }
 
 func testOptions(log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Options {
@@ -96,10 +94,9 @@ func testOptions(log io.Writer, change ...func(*liveactivity.Options)) *liveacti
 }
 
 // withDataDir keeps everything in a folder.
-func withDataDir(t *testing.T, dir string) func(*liveactivity.Options) {
+func withDataDir(dir string) func(*liveactivity.Options) {
 	return func(o *liveactivity.Options) {
-		log := musttest.New(boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, Logger: o.Logger}))
-		o.Log = log
+		o.Log = musttest.New(boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, Logger: o.Logger}))
 	}
 }
 

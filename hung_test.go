@@ -127,7 +127,7 @@ func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 		return ctx.Err()
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, io.Discard, func(o *liveactivity.Options) { o.Log = log })
+		s := newService(io.Discard, func(o *liveactivity.Options) { o.Log = log })
 		longest := time.Duration(0)
 		var mu sync.Mutex
 		var asking sync.WaitGroup

@@ -321,12 +321,12 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 
 func TestErase_lastsAcrossARestart(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
+	s := start(t, withDataDir(dir))
 	s.meet()
 	s.erase("/ada")
 	s.acts("b1", "ada", "s3", "$pageview", "/new", "")
 	s.stop()
-	s = start(t, withDataDir(t, dir))
+	s = start(t, withDataDir(dir))
 	all := strings.ReplaceAll(s.everything("/new"), `"emails":["`+mail+`"]`, "")
 	assert.NotContains(t, all, mail)
 	assert.NotContains(t, all, "ada-")
@@ -359,7 +359,7 @@ func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 // The email of a user who signs in after an erasure is still there after a restart reads both.
 func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
+	s := start(t, withDataDir(dir))
 	set := func(email string) string { return `},"$set":{"email":"` + email + `"` }
 	s.acts("a1", "anon", "s1", "$pageview", "/", "")
 	s.acts("a2", "ada", "s1", "$pageview", "/", set(mail))
@@ -378,7 +378,7 @@ func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	}
 	check()
 	s.stop()
-	s = start(t, withDataDir(t, dir))
+	s = start(t, withDataDir(dir))
 	check()
 }
 

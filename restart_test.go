@@ -16,14 +16,14 @@ import (
 // A server goes on where the previous one stopped.
 func TestDataDir_survivesARestart(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
+	s := start(t, withDataDir(dir))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
 	initech := s.register(`{"product_id":"initech"}`)
 	first := s.stream("/stream/acme?since=1", bearer(acmeKey)).next()
 	s.stop()
 
-	s = start(t, withDataDir(t, dir))
+	s = start(t, withDataDir(dir))
 	assert.Equal(t, 2.0, s.lookup("ada")["count"], "the first lookup waits until the server has caught up")
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
 	resumed := s.stream("/stream/acme", bearer(acmeKey), "Last-Event-ID: "+first.ID)
@@ -42,7 +42,7 @@ func TestDataDir_survivesARestart(t *testing.T) {
 	again := s.register(`{"product_id":"initech","force":true}`)
 	s.stop()
 
-	s = start(t, withDataDir(t, dir))
+	s = start(t, withDataDir(dir))
 	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
 		bearer(initech["key"])).status)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
@@ -52,7 +52,7 @@ func TestDataDir_survivesARestart(t *testing.T) {
 // Until it has read its log, a server takes events but answers no lookup and does not report itself
 // ready.
 func TestDataDir_isNotReadyBeforeItHasCaughtUp(t *testing.T) {
-	opts := testOptions(&logtest.Buffer{}, withDataDir(t, t.TempDir()))
+	opts := testOptions(&logtest.Buffer{}, withDataDir(t.TempDir()))
 	s, err := liveactivity.New(opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, release(opts)) })

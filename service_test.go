@@ -80,7 +80,7 @@ func TestNew_withoutOptionsServesNothingYet(t *testing.T) {
 func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := newService(t, &logtest.Buffer{})
+	s := newService(&logtest.Buffer{})
 	assert.NoError(t, s.Run(ctx))
 	leaktest.NoneOf(t, ofServer...)
 	assert.Error(t, s.Run(ctx), "a service runs once")

@@ -125,7 +125,7 @@ func TestSessions_refusesBadParameters(t *testing.T) {
 // A service that does not run follows no log, and says so in time.
 func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, io.Discard)
+		s := newService(io.Discard)
 		began := time.Now()
 		_, err := s.Sessions(t.Context(), "acme", sessions.Query{})
 		require.ErrorIs(t, err, liveactivity.ErrNotReady)
@@ -144,7 +144,7 @@ func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
 // A lookup of an unserved product does not wait.
 func TestSessions_ofAnUnknownProductAreNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, io.Discard)
+		s := newService(io.Discard)
 		began := time.Now()
 		listing, err := s.Sessions(t.Context(), "nobody", sessions.Query{})
 		require.NoError(t, err)

@@ -289,7 +289,7 @@ func TestRun_endsWhenTheLogFails(t *testing.T) {
 
 func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := newService(t, io.Discard, func(o *liveactivity.Options) { o.Log = musttest.New(memorylog.New(nil)) })
+		service := newService(io.Discard, func(o *liveactivity.Options) { o.Log = musttest.New(memorylog.New(nil)) })
 		r := httptest.NewRequest(http.MethodGet, "/users/acme/ada/live-activity", nil)
 		setHeaders(r, []string{bearer(acmeKey)})
 		w, began := httptest.NewRecorder(), time.Now()
@@ -340,7 +340,7 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 // The default store keeps to the retention and to MaxEvents. (TestFlow_isOfOneProduct shows its bytes.)
 func TestRetention_boundsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := newService(t, io.Discard, func(o *liveactivity.Options) { o.MaxEvents = 2 })
+		service := newService(io.Discard, func(o *liveactivity.Options) { o.MaxEvents = 2 })
 		kept := func() int {
 			live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
 			require.NoError(t, err)

@@ -222,8 +222,7 @@ func usedMemory(b *testing.B, server *redistest.Server) float64 {
 	require.NoError(b, err)
 	_, rest, _ := strings.Cut(info, "used_memory:")
 	number, _, _ := strings.Cut(rest, "\r\n")
-	used := musttest.New(strconv.ParseFloat(number, 64))
-	return used
+	return musttest.New(strconv.ParseFloat(number, 64))
 }
 
 // The size of BenchmarkRebuild's log.

@@ -40,10 +40,8 @@ func refuse(w http.ResponseWriter, status int, message, kind, param, code string
 }
 
 // newModel returns the function under test for a vendor.
-func newModel(t *testing.T, v *llmtest.Server, name, key string) func(context.Context, string) (string, error) {
-	t.Helper()
-	complete := musttest.New(llm.New(name, key, v.BaseURL()))
-	return complete
+func newModel(v *llmtest.Server, name, key string) func(context.Context, string) (string, error) {
+	return musttest.New(llm.New(name, key, v.BaseURL()))
 }
 
 func TestNew_requiresItsArguments(t *testing.T) {
@@ -155,7 +153,7 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 				}
 				left(w, r)
 			})
-			complete := newModel(t, v, tt.model, apiKey)
+			complete := newModel(v, tt.model, apiKey)
 			for range 2 {
 				text, err := complete(t.Context(), prompt)
 				require.NoError(t, err)
@@ -176,7 +174,7 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 // Mistral knows max_tokens only.
 func TestModel_staysWithTheParametersThatWorked(t *testing.T) {
 	v := llmtest.New(t, left)
-	complete := newModel(t, v, "mistral-small-latest", apiKey)
+	complete := newModel(v, "mistral-small-latest", apiKey)
 	for range 3 {
 		_, err := complete(t.Context(), prompt)
 		require.NoError(t, err)
@@ -223,7 +221,7 @@ func TestModel_reportsRefusals(t *testing.T) {
 				w.WriteHeader(tt.status)
 				_, _ = io.WriteString(w, tt.body)
 			})
-			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			text, err := newModel(v, model, apiKey)(t.Context(), prompt)
 			assert.Empty(t, text)
 			assert.EqualError(t, err, fmt.Sprintf("llm: the endpoint answers %d %s for model %q%s", tt.status,
 				http.StatusText(tt.status), model, tt.want))
@@ -252,7 +250,7 @@ func TestModel_reportsBadAnswers(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) })
-			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			text, err := newModel(v, model, apiKey)(t.Context(), prompt)
 			assert.Empty(t, text)
 			require.ErrorContains(t, err, tt.want)
 			assert.NotContains(t, err.Error(), apiKey)
@@ -266,7 +264,7 @@ func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
 	const head, tail = `{"choices":[{"message":{"content":"`, `"}}]}`
 	text := strings.Repeat("x", 1<<20-len(head)-len(tail))
 	v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, head+text+tail) })
-	got, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	got, err := newModel(v, model, apiKey)(t.Context(), prompt)
 	require.NoError(t, err)
 	assert.Len(t, got, len(text))
 }
@@ -284,7 +282,7 @@ func TestModel_boundsTheAnswer(t *testing.T) {
 			}
 		}
 	})
-	_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	_, err := newModel(v, model, apiKey)(t.Context(), prompt)
 	require.ErrorContains(t, err, "larger than")
 	v.Close()
 	assert.Less(t, sent.Load(), int64(64<<20), "what the buffers on the way hold")
@@ -295,7 +293,7 @@ func TestModel_boundsTheHeader(t *testing.T) {
 		w.Header().Set("X-Long", strings.Repeat("x", 128<<10))
 		llmtest.Say("x")(w, r)
 	})
-	_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	_, err := newModel(v, model, apiKey)(t.Context(), prompt)
 	require.ErrorContains(t, err, "65536 bytes")
 }
 
@@ -307,7 +305,7 @@ func TestModel_takesAsLongAsItsContext(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := newModel(t, v, model, apiKey)(ctx, prompt)
+	_, err := newModel(v, model, apiKey)(ctx, prompt)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	<-left
 }
@@ -319,7 +317,7 @@ func TestModel_followsNoRedirect(t *testing.T) {
 			v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, elsewhere.URL+"/v1/chat/completions?token="+apiKey, status)
 			})
-			_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			_, err := newModel(v, model, apiKey)(t.Context(), prompt)
 			require.ErrorContains(t, err, "the endpoint redirects to "+elsewhere.URL+", which is not followed")
 			assert.NotContains(t, err.Error(), apiKey)
 			assert.Empty(t, elsewhere.Asked())
@@ -330,7 +328,7 @@ func TestModel_followsNoRedirect(t *testing.T) {
 
 func TestModel_reportsAnEndpointThatIsGone(t *testing.T) {
 	v := llmtest.New(t, left)
-	complete := newModel(t, v, model, apiKey)
+	complete := newModel(v, model, apiKey)
 	v.Close()
 	_, err := complete(t.Context(), prompt)
 	require.ErrorContains(t, err, v.URL)
@@ -339,7 +337,7 @@ func TestModel_reportsAnEndpointThatIsGone(t *testing.T) {
 
 func TestModel_isSafeForConcurrentUse(t *testing.T) {
 	v := llmtest.New(t, left)
-	complete := newModel(t, v, "gpt-5", apiKey)
+	complete := newModel(v, "gpt-5", apiKey)
 	waittest.Together(16, func(int) {
 		text, err := complete(t.Context(), prompt)
 		assert.NoError(t, err)
@@ -386,7 +384,7 @@ func TestModel_dropsItsReasoning(t *testing.T) {
 	for content, want := range tests {
 		t.Run(content, func(t *testing.T) {
 			v := llmtest.New(t, answering(content, "", "stop"))
-			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			text, err := newModel(v, model, apiKey)(t.Context(), prompt)
 			assert.Equal(t, want, text)
 			assert.Equal(t, want == "", err != nil, "%v", err)
 			assert.Len(t, v.Asked(), 1)
@@ -397,14 +395,14 @@ func TestModel_dropsItsReasoning(t *testing.T) {
 func TestModel_readsAnAnswerInParts(t *testing.T) {
 	v := llmtest.New(t, answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},
 		{"type":"text","text":"Ada "},{"type":"text","text":"exported."}]}`, "stop"))
-	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	text, err := newModel(v, model, apiKey)(t.Context(), prompt)
 	require.NoError(t, err)
 	assert.Equal(t, "Ada exported.", text)
 }
 
 func TestModel_failsWhereItsAnswerIsCutOff(t *testing.T) {
 	v := llmtest.New(t, answering("Ada exp", "", "length"))
-	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	text, err := newModel(v, model, apiKey)(t.Context(), prompt)
 	assert.Empty(t, text)
 	assert.EqualError(t, err, "llm: the model's answer is cut off by its limit of tokens")
 	assert.Len(t, v.Asked(), 1, "a longer one would be as useless")
@@ -431,7 +429,7 @@ func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 				}
 				llmtest.Say("<think>Let me see.</think>Ada exported.")(w, r)
 			})
-			ask := newModel(t, v, model, apiKey)
+			ask := newModel(v, model, apiKey)
 			for range 2 {
 				text, err := ask(t.Context(), prompt)
 				require.NoError(t, err)

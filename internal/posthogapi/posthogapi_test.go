@@ -103,7 +103,7 @@ func TestProvision_createsThenLeavesThenUpdates(t *testing.T) {
 		"filters":{"events":[{"id":"$pageview","type":"events"},{"id":"$identify","type":"events"}]},
 		"inputs":{"url":{"value":"https://live.example.com/webhook/acme"},"method":{"value":"POST"},
 			"headers":{"value":{"Content-Type":"application/json","X-PostHog-Secret":"hush"}},
-			"body":{"value":{"event":"{event}","person":"{person}"}}}}`, encoded(t, p.functions[4]))
+			"body":{"value":{"event":"{event}","person":"{person}"}}}}`, encoded(p.functions[4]))
 	provision(destination(), false, posthogapi.Present, 0)
 	for name, change := range map[string]func(d *posthogapi.Destination){
 		"address": func(d *posthogapi.Destination) { d.URL = "https://new.example.com/webhook/acme" },
@@ -149,7 +149,7 @@ func TestAPI_namesTheMistake(t *testing.T) {
 	assert.NotContains(t, err.Error(), "another")
 }
 
-func encoded(t *testing.T, v any) string {
+func encoded(v any) string {
 	b := musttest.New(json.Marshal(v))
 	return string(b)
 }

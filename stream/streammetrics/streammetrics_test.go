@@ -129,8 +129,7 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 
 func newWriter(t *testing.T) *stream.Writer {
 	t.Helper()
-	w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
-	return w
+	return musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
 }
 
 func newSummarizer(t *testing.T) *stream.Summarizer {

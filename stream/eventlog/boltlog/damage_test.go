@@ -56,8 +56,7 @@ func sample(t testing.TB) []byte {
 	put(t, log, "small", "document", "value", 0)
 	eventlogtest.Append(t, log, "other", eventlogtest.Entries("c", 60)...)
 	require.NoError(t, log.Release())
-	file := musttest.New(os.ReadFile(filepath.Join(dir, FileName)))
-	return file
+	return musttest.New(os.ReadFile(filepath.Join(dir, FileName)))
 }
 
 // whatIsIn returns everything that the file in dir holds, read through the API.
@@ -292,8 +291,7 @@ func boltFile(t *testing.T, values map[string]string) []byte {
 		return err
 	}))
 	require.NoError(t, db.Close())
-	file := musttest.New(os.ReadFile(path))
-	return file
+	return musttest.New(os.ReadFile(path))
 }
 
 // When a file is cut while it is in use, the memory mapped from its end cannot be read any more:
