@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -90,20 +91,20 @@ func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) 
 // is new, and always the message. Each has its own ID, by which the service recognizes a
 // repetition.
 func (d *Demo) report(ctx context.Context, service http.Handler, conversationID string, m message, isNew bool) error {
-	of := webhook{Event: eventOpened, ID: uuid.NewString(), ConversationID: conversationID, Contact: m.Contact,
-		At: time.Now()}
+	of := helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: uuid.NewString(), ConversationID: conversationID,
+		Contact: helpdesk.Contact(m.Contact), At: time.Now()}
 	if isNew {
 		if err := d.send(ctx, service, "/chatbot-webhook/"+d.product.ID, of); err != nil {
 			return err
 		}
 	}
-	of.Event, of.ID, of.Text = eventMessage, uuid.NewString(), m.Text
+	of.Type, of.DeliveryID, of.Message = helpdesk.EventMessage, uuid.NewString(), m.Text
 	return d.send(ctx, service, "/"+Name+"/chat/"+d.product.ID, of)
 }
 
 // send posts a webhook with the desk's secret to the service by calling its handler, without a
 // network. An answer other than 200 is an error.
-func (d *Demo) send(ctx context.Context, service http.Handler, to string, of webhook) error {
+func (d *Demo) send(ctx context.Context, service http.Handler, to string, of helpdesk.Event) error {
 	body, err := json.Marshal(of)
 	if err != nil {
 		return fmt.Errorf("demo: encode webhook: %w", err)
