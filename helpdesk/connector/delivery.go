@@ -180,9 +180,7 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 			}
 		}
 	}
-	if interval := d.config.Notes.Interval; interval > 0 {
-		l.calm = d.store.hostTime(after(c.NotedAt, interval))
-	}
+	l.calm = d.store.hostTime(after(c.NotedAt, d.config.Notes.Interval))
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now, c.owned() || len(c.Sessions) == 0 || len(c.Messages) > 0 || c.Contact != nil)
 	}

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ type job struct {
 	erasures   int
 	wants      []*want   // settled notes take their actions out
 	settles    time.Time // the lane's, when the job began
-	calm       time.Time // see view, also for strange and unfinished
-	strange    time.Time
-	unfinished string
+	unfinished string    // see view
 }
 
 const (
@@ -122,28 +121,22 @@ func (j *job) plan() {
 	if c.Machine != nil || j.lane.memo != nil {
 		j.lane.ensureMemo().machine = c.Machine
 	}
-	j.keepCalm()
 	for i := range c.Sessions { // one may have joined without a notice seen here
-		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.LinkedAt, s.Cursor.After,
-			s.by() == byStranger) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
-			j.from = s.Cursor.After
+		s := &c.Sessions[i]
+		if d, at := j.d, s.Cursor.After; d.join(j.lane, s.ID, s.LinkedAt, at, s.by() == byStranger) {
+			j.from = earlierID(cmp.Or(j.from, at), at)
 		}
 	}
 	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
 		s := &c.Sessions[i]
 		at := *c.unread(s)
 		j.wants = append(j.wants, &want{membership: s.membership(j.lane.link().ConversationID), session: s.ID, since: s.Since,
-			at: at, from: laterID(at.After, j.from), room: maxText})
+			at: at, from: slices.MaxFunc([]eventlog.ID{at.After, j.from}, eventlog.ID.Compare), room: maxText})
 	}
 }
 
-// keepCalm determines, from the times in the document, until when the conversation gets no
-// further note of actions. Without an Interval it leaves calm and strange unchanged.
-func (j *job) keepCalm() {
-	if interval := j.product.Notes.Interval; interval > 0 {
-		j.calm, j.strange = after(j.r.NotedAt, interval), after(j.r.StrangeAt, interval)
-	}
-}
+// calm returns until when the conversation gets no further note of actions, by the log's clock.
+func (j *job) calm() time.Time { return after(j.r.NotedAt, j.product.Notes.Interval) }
 
 // after returns t + d, and zero for a zero t.
 func after(t time.Time, d time.Duration) time.Time {
@@ -267,8 +260,9 @@ func (j *job) view() *view {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)),
-		calm: later(j.calm, d.store.logTime(j.settles)), strange: j.strange, unfinished: j.unfinished, desk: j.desk,
-		can: j.can, notes: j.product.Notes, wants: j.wants, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
+		calm: later(j.calm(), d.store.logTime(j.settles)), strange: after(j.r.StrangeAt, j.product.Notes.Interval),
+		unfinished: j.unfinished, desk: j.desk, can: j.can, notes: j.product.Notes, wants: j.wants,
+		models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.memo; m != nil {
 		v.memo = *m
 		for i, again := range m.again {

@@ -83,10 +83,7 @@ func (l *lane) session(id string) *laneSession {
 
 // readFrom records that there is something to write after the ID.
 func (l *lane) readFrom(id eventlog.ID) {
-	if l.from == (eventlog.ID{}) {
-		l.from = id
-	}
-	l.from = earlierID(l.from, id)
+	l.from = earlierID(cmp.Or(l.from, id), id)
 }
 
 // isOverdue reports whether a note should have been written long ago: its last attempt failed, or
@@ -365,7 +362,7 @@ func (j *job) done(due, own time.Time, waits bool) {
 	case more:
 		j.d.put(l, now)
 	case held:
-		l.calm = j.d.store.hostTime(j.calm)
+		l.calm = j.d.store.hostTime(j.calm())
 		j.d.put(l, due)
 	case l.from != (eventlog.ID{}):
 		l.since = now

@@ -52,10 +52,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 			j.unfinished = w.Session
 		}
 	}
-	j.locked(func() {
-		j.keepCalm()
-		j.lane.noted(w, j.d.store.hostTime(j.calm))
-	})
+	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm())) })
 	if o.id != "" && !w.Erased {
 		j.count(w)
 	}
