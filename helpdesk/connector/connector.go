@@ -199,7 +199,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 		return nil, err
 	}
 	c.linker = &linker{store: c.store, products: products, links: c.metrics.links}
-	c.assisted = &assisted{metrics: c.metrics.offerMetrics, meter: o.Meter, logger: c.logger}
+	c.assisted = &assisted{metrics: &c.metrics, meter: o.Meter, logger: c.logger}
 	return c, nil
 }
 

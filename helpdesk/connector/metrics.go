@@ -14,22 +14,9 @@ import (
 // name or a trigger's ID, and words from a fixed list: nothing that a visitor can choose. They
 // also work without a registry.
 type connectorMetrics struct {
-	webhooks *prometheus.CounterVec
-	replies  *prometheus.CounterVec
-	links    *prometheus.CounterVec
-	notes    *prometheus.CounterVec
-	delay    *prometheus.HistogramVec
-	retries  *prometheus.CounterVec
-	lost     *prometheus.CounterVec
-	deleted  *prometheus.CounterVec
-	offerMetrics
-}
-
-// offerMetrics are the metrics of offers.
-type offerMetrics struct {
-	offers      *prometheus.CounterVec
-	suppressed  *prometheus.CounterVec
-	transitions *prometheus.CounterVec
+	webhooks, replies, links, notes, retries, lost, deleted *prometheus.CounterVec
+	delay                                                   *prometheus.HistogramVec
+	offers, suppressed, transitions                         *prometheus.CounterVec // of the assistance
 }
 
 // newMetrics registers the metrics, or none if the registry is nil. Whenever metrics are
@@ -40,7 +27,12 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
 			append([]string{"product_id"}, labels...)))
 	}
-	metrics.Register(wrong, reg, newOverdue(each))
+	desks := []string{"product_id", "desk"}
+	metrics.Register(wrong, reg, &overdue{each: each,
+		parked: prometheus.NewDesc("liveactivity_notes_parked",
+			"Conversations whose notes are overdue, because their desk is away or limits requests.", desks, nil),
+		since: prometheus.NewDesc("liveactivity_notes_parked_since_seconds",
+			"Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", desks, nil)})
 	return connectorMetrics{
 		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by status of the answer.",
 			"desk", "status"),
@@ -55,7 +47,7 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 			Name:    "liveactivity_notes_delay_seconds",
 			Help:    "Time from the append of an action to the note that shows it, for the oldest action of each note.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600},
-		}, []string{"product_id", "desk"})),
+		}, desks)),
 		retries: counter("liveactivity_notes_retries_total",
 			"Requests to desks that failed and are made again, by status of the answer; 0 for none.", "desk", "status"),
 		lost: counter("liveactivity_notes_lost_total",
@@ -63,15 +55,13 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 				"that has gone.", "desk", "reason"),
 		deleted: counter("liveactivity_conversations_deleted_total",
 			"Conversations that were deleted because nobody reacted to an offer and nobody had written there.", "desk"),
-		offerMetrics: offerMetrics{
-			offers: counter("liveactivity_offers_total",
-				"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.",
-				"trigger_id", "result"),
-			suppressed: counter("liveactivity_offers_suppressed_total",
-				"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
-			transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.",
-				"from", "to"),
-		},
+		offers: counter("liveactivity_offers_total",
+			"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.",
+			"trigger_id", "result"),
+		suppressed: counter("liveactivity_offers_suppressed_total",
+			"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
+		transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.",
+			"from", "to"),
 	}
 }
 
@@ -80,16 +70,6 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 type overdue struct {
 	each          func(see func(d *delivery))
 	parked, since *prometheus.Desc
-}
-
-// newOverdue returns the collector; each is the argument of newMetrics.
-func newOverdue(each func(see func(d *delivery))) *overdue {
-	labels := []string{"product_id", "desk"}
-	return &overdue{each: each,
-		parked: prometheus.NewDesc("liveactivity_notes_parked",
-			"Conversations whose notes are overdue, because their desk is away or limits requests.", labels, nil),
-		since: prometheus.NewDesc("liveactivity_notes_parked_since_seconds",
-			"Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", labels, nil)}
 }
 
 // Describe implements [prometheus.Collector].

@@ -319,7 +319,7 @@ func (j *job) removed() error {
 
 // assisted logs and counts offers and their outcomes. It is safe for concurrent use.
 type assisted struct {
-	metrics offerMetrics
+	metrics *connectorMetrics
 	meter   tracing.Meter
 	logger  *slog.Logger
 }
