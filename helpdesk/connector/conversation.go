@@ -442,14 +442,6 @@ type Linked struct {
 	Summary string
 }
 
-// linked returns the sessions of the conversation.
-func (c *conversation) linked() (all []Linked) {
-	for _, s := range c.Sessions {
-		all = append(all, Linked{SessionID: s.ID, Trusted: c.trusts(&s), Summary: s.lastSummary()})
-	}
-	return all
-}
-
 // trusts reports whether a session may lead to something that the contact sees: the
 // desk linked it, or its own user did and the desk has linked no session of anybody
 // else.

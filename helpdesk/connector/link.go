@@ -479,7 +479,10 @@ func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...s
 }
 
 // Conversation returns the sessions of a conversation, in the order in which they were linked.
-func (c *Connector) Conversation(ctx context.Context, productID string, of Link) ([]Linked, error) {
+func (c *Connector) Conversation(ctx context.Context, productID string, of Link) (all []Linked, err error) {
 	r, err := c.store.read(ctx, productID, of)
-	return r.linked(), err
+	for _, s := range r.Sessions {
+		all = append(all, Linked{SessionID: s.ID, Trusted: r.trusts(&s), Summary: s.lastSummary()})
+	}
+	return all, err
 }

@@ -3,6 +3,7 @@ package connector
 import (
 	"cmp"
 	"context"
+	"path"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // a conversation the receipt is stored with the link; for a message it is stored with the
 // message. A repetition returns the former answer and sets in.receipt.was.
 func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error) {
-	claim := in.linkClaim()
+	claim := linkClaim{productID: in.productID, Link: in.link(), by: byWebhook, at: in.event.At}
 	if in.event.Type == helpdesk.EventOpened {
 		claim.receipt = &in.receipt
 	}
@@ -123,7 +124,7 @@ type heard struct {
 // hear adds a message to the conversation. A message without words, such as an image alone, gets
 // no reply. An echo of the service's own reply changes nothing, and after an error nothing must
 // be stored. The guidance starts before the message is stored, so after a conflict or a
-// repetition it may start again.
+// repetition it may start again. Its error fails the webhook, which the desk repeats.
 func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard, err error) {
 	text, can := stored(in.event.Message), in.desk.capabilities()
 	h.answer = ignored
@@ -138,14 +139,16 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 	switch {
 	case chosen != nil && c.opts.Guide != nil:
 		h.answer = accepted
-		return h, c.guide(ctx, proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
+		ctx, cancel := context.WithTimeout(ctx, guideTime)
+		defer cancel()
+		return h, c.opts.Guide(ctx, proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
 			ConversationID: in.event.ConversationID, TriggerID: chosen.TriggerID, Label: chosen.Label,
 			Metadata: chosen.Metadata})
 	case can.Replier == nil || c.opts.Reply == nil || strings.TrimSpace(text) == "":
 		return h, err
 	case can.Chats || asks:
-		m := message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
-			ContactID: in.event.ContactID}
+		m := message{ID: path.Base(in.receipt.names[0]), Text: text, At: c.store.now(), Contact: in.event.Contact,
+			ContactID: in.event.ContactID} // the ID is the same for a repetition
 		if chosen != nil {
 			m.Offer = r.Machine.Offer.Body
 		}
@@ -194,18 +197,3 @@ func (c *conversation) requested(effects []assistance.Effect) (chosen *assistanc
 
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
 const guideTime = time.Second
-
-// guide starts the help that a user chose. Its error fails the webhook: the desk repeats the
-// webhook, and so the call.
-func (c *Connector) guide(ctx context.Context, g proactive.Guidance) error {
-	ctx, cancel := context.WithTimeout(ctx, guideTime)
-	defer cancel()
-	return c.opts.Guide(ctx, g)
-}
-
-// messageID returns the ID of a message, taken from its delivery. It is the same for a
-// repetition.
-func messageID(in *incoming) string {
-	name := in.receipt.names[0]
-	return name[strings.LastIndexByte(name, '/')+1:]
-}

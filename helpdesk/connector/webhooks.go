@@ -103,11 +103,6 @@ type incoming struct {
 // link returns the link of the event's conversation.
 func (in *incoming) link() Link { return Link{in.desk.Name, in.event.ConversationID} }
 
-// linkClaim returns the link that the webhook asks for.
-func (in *incoming) linkClaim() linkClaim {
-	return linkClaim{productID: in.productID, Link: in.link(), by: byWebhook, at: in.event.At}
-}
-
 // receipt is the record of a received webhook and its answer: a document under each of
 // the delivery's names. A repetition gets the same answer and has no effect. It is stored
 // with the change that the webhook makes, if any, so of two simultaneous deliveries one
@@ -149,8 +144,8 @@ func (r *receipt) changes(answered status) (all []document.Change) {
 // do has storageTime. It sets receipt.stored if it has stored the receipt itself, and
 // receipt.was if the webhook is a repetition. A conflict over the receipt means that another
 // server took the same webhook at the same time, and counts as success.
-func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context,
-	in *incoming) (status, error)) error {
+func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
+	do func(ctx context.Context, in *incoming) (status, error)) error {
 	in, body, err := c.receive(w, r, desk)
 	if err != nil {
 		return err
