@@ -136,9 +136,8 @@ func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 // The lane is due once its sessions have been quiet for the debounce time, but not before the
 // calm after its last note is over. A lane that is already due keeps its place in the queue; one
 // that has failed keeps the time of its next attempt.
-func (d *delivery) arrived(
-	l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration,
-) {
+func (d *delivery) arrived(l *lane, s *laneSession, after eventlog.ID, appended, now time.Time,
+	debounce time.Duration) {
 	l.used = now
 	l.readFrom(after)
 	moves := !l.working && !l.ownDue && !s.stranger

@@ -14,22 +14,17 @@ import (
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	var findings []helpdesk.Finding
 	if c.config.ClientSecret == "" {
-		findings = append(findings,
-			helpdesk.Finding{Text: "Without client_secret every webhook is refused. It is under Basic information of " +
-				"the app in Intercom's Developer Hub."})
+		findings = append(findings, helpdesk.Finding{Text: "Without client_secret every webhook is refused. It is under " +
+			"Basic information of the app in Intercom's Developer Hub."})
 	}
 	me, err := c.me(ctx)
 	if err != nil {
 		return append(findings, helpdesk.Finding{Text: unusable(err)})
 	}
-	findings = append(findings,
-		helpdesk.Finding{OK: true, Text: "The access token works; it belongs to " + me.Name + " in the workspace " +
-			me.App.Name + "."},
-		c.checkAdmin(ctx, me))
+	findings = append(findings, helpdesk.Finding{OK: true, Text: "The access token works; it belongs to " + me.Name +
+		" in the workspace " + me.App.Name + "."}, c.checkAdmin(ctx, me))
 	for _, may := range []struct{ what, path string }{
-		{"read conversations", "/conversations?per_page=1"},
-		{"read contacts", "/contacts?per_page=1"},
-	} {
+		{"read conversations", "/conversations?per_page=1"}, {"read contacts", "/contacts?per_page=1"}} {
 		if err := c.get(ctx, may.what, may.path, nil); err != nil {
 			findings = append(findings, helpdesk.Finding{Text: "The app cannot " + may.what + ": " + unusable(err)})
 		} else {
@@ -68,8 +63,7 @@ func unusable(err error) string {
 	case failed.Status == 0:
 		return "Intercom cannot be reached at base_url."
 	case failed.Status == http.StatusUnauthorized:
-		return "Intercom refuses the access token; it may have been replaced, or base_url may belong to another " +
-			"region."
+		return "Intercom refuses the access token; it may have been replaced, or base_url may belong to another region."
 	case failed.Status == http.StatusForbidden:
 		return "Intercom accepts the access token and forbids this: the app lacks the permission, or the workspace the " +
 			"plan."

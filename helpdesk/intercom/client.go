@@ -54,14 +54,8 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.baseURL())
 	c := &Client{config: config, logger: cmp.Or(opts.Logger, slog.Default())}
-	c.api = &helpdesk.API{
-		Desk:      Name,
-		BaseURL:   baseURL,
-		HTTP:      opts.HTTP,
-		Authorize: c.authorize,
-		Explain:   explain,
-		Limits:    c.limits,
-	}
+	c.api = &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Authorize: c.authorize, Explain: explain,
+		Limits: c.limits}
 	return c, nil
 }
 

@@ -25,17 +25,14 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	case err == nil:
 		findings = append(findings, helpdesk.Finding{OK: true, Text: "The user may set up webhooks and triggers."})
 	case isStatus(err, http.StatusForbidden):
-		findings = append(findings, helpdesk.Finding{OK: true,
-			Text: "The user may not set up webhooks and triggers; that takes an administrator, and is not needed once " +
-				"they exist."})
+		findings = append(findings, helpdesk.Finding{OK: true, Text: "The user may not set up webhooks and triggers; " +
+			"that takes an administrator, and is not needed once they exist."})
 	default:
-		findings = append(findings, helpdesk.Finding{Text: "The webhooks and triggers could not be read: " +
-			unusable(err)})
+		findings = append(findings, helpdesk.Finding{Text: "The webhooks and triggers could not be read: " + unusable(err)})
 	}
 	if len(c.config.SigningSecret) == 0 {
-		findings = append(findings,
-			helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, from any sender, and chat replies " +
-				"are off."})
+		findings = append(findings, helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, from any " +
+			"sender, and chat replies are off."})
 	}
 	return findings
 }

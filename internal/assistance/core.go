@@ -116,8 +116,7 @@ func contextOf(w *Window, s Session, q question) proactive.TriggerContext {
 	w.trim(now.Add(-WindowSpan))
 	n := len(w.Actions)
 	tc := proactive.TriggerContext{CanonicalURLs: make([]string, n), Actions: w.Actions[:n:n], Now: now.UTC(),
-		ProductID: s.ProductID, SessionID: s.SessionID, ConversationID: s.ConversationID,
-		ActionCount: max(w.count, n)}
+		ProductID: s.ProductID, SessionID: s.SessionID, ConversationID: s.ConversationID, ActionCount: max(w.count, n)}
 	for i, a := range w.Actions {
 		tc.CanonicalURLs[i] = a.CanonicalURL
 	}
