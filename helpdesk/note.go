@@ -40,7 +40,7 @@ func NoteText(sessionID string, actions []activity.Action, bin time.Duration) st
 	text.WriteString(header(sessionID, first))
 	for i, a := range actions {
 		text.WriteByte('\n')
-		if i > 0 && !sameBin(actions[i-1], a, bin) {
+		if i > 0 && bin > 0 && actions[i-1].Start().UnixNano()/int64(bin) != a.Start().UnixNano()/int64(bin) {
 			text.WriteByte('\n')
 		}
 		text.WriteString("[" + strconv.Itoa(i+1) + "] " + a.Sentence())
@@ -96,10 +96,4 @@ func visible(r rune) rune {
 		return -1
 	}
 	return r
-}
-
-// sameBin reports whether two actions are in the same bin. It is true if bin is zero or
-// less.
-func sameBin(a, b activity.Action, bin time.Duration) bool {
-	return bin <= 0 || a.Start().UnixNano()/int64(bin) == b.Start().UnixNano()/int64(bin)
 }

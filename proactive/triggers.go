@@ -85,16 +85,13 @@ func (Dwell) ID() string { return dwellID }
 
 // Evaluate implements [Trigger].
 func (d Dwell) Evaluate(c TriggerContext) (Result, bool) {
-	due, ok := d.due(c)
+	due, ok := d.Again(c)
 	return Result{}, ok && !c.Now.Before(due)
 }
 
-// Again implements [Timed].
-func (d Dwell) Again(c TriggerContext) (time.Time, bool) { return d.due(c) }
-
-// due returns when the user will have stayed long enough, and false if there
-// are too many actions or the page is unknown.
-func (d Dwell) due(c TriggerContext) (time.Time, bool) {
+// Again implements [Timed]: it returns when the user will have stayed long enough, and
+// false if there are too many actions or the page is unknown.
+func (d Dwell) Again(c TriggerContext) (time.Time, bool) {
 	after, most := d.After, d.MaxActions
 	if after <= 0 {
 		after = time.Minute

@@ -130,7 +130,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, statusAnswer{result})
+	httpx.WriteJSON(w, http.StatusOK, map[string]status{"status": result})
 	return nil
 }
 
@@ -141,8 +141,7 @@ func decodeLink(body []byte, link *linkRequest) error {
 		return httpx.BadRequest("The body must be a JSON object with product_id, session_id and conversation_id.")
 	}
 	for _, field := range []struct{ name, value string }{
-		{"product_id", link.ProductID}, {"session_id", link.SessionID}, {"conversation_id", string(link.ConversationID)},
-	} {
+		{"product_id", link.ProductID}, {"session_id", link.SessionID}, {"conversation_id", string(link.ConversationID)}} {
 		if strings.TrimSpace(field.value) == "" {
 			return httpx.BadRequest("The field %s is missing or empty.", field.name)
 		}

@@ -45,11 +45,6 @@ const (
 	deliveryTTL = 24 * time.Hour
 )
 
-// statusAnswer is the body of every answer that is not an error.
-type statusAnswer struct {
-	Status status `json:"status"`
-}
-
 // ServeWebhook handles the webhooks of the product's desks, which link sessions to
 // conversations. Mount it under POST /chatbot-webhook/{product_id}.
 //
@@ -175,7 +170,7 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
 		}
 	}
 	c.metrics.webhooks.WithLabelValues(in.productID, in.desk.Name, string(result)).Inc()
-	httpx.WriteJSON(w, http.StatusOK, statusAnswer{result})
+	httpx.WriteJSON(w, http.StatusOK, map[string]status{"status": result})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -181,8 +182,8 @@ func newest(parts []part, is func(part) bool) (latest part, ok bool) {
 	return latest, ok
 }
 
-// conversation reads a conversation. A deleted conversation is a Gone error. So is an invalid
-// ID, for which no request is made.
+// conversation reads a conversation. For a deleted one, which is Intercom's own 404, the error is
+// Gone, and so it is for an invalid ID, for which no request is made.
 func (c *Client) conversation(ctx context.Context, op, conversationID string) (conversation, error) {
 	path, err := conversationPath(op, conversationID)
 	if err != nil {
@@ -190,7 +191,10 @@ func (c *Client) conversation(ctx context.Context, op, conversationID string) (c
 	}
 	var read conversation
 	err = c.get(ctx, op, path, &read)
-	return read, markGone(err)
+	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
+		e.Gone = true
+	}
+	return read, err
 }
 
 // compareIDs orders IDs by age: they are ascending numbers, so the shorter ID is the smaller one.

@@ -15,10 +15,8 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 	if _, err := conversationPath(op, conversationID); err != nil {
 		return err
 	}
-	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: "/conversations/redact",
-		Body: map[string]string{
-			"type": "conversation_part", "conversation_id": conversationID, "conversation_part_id": noteID,
-		}}, nil)
+	err := c.post(ctx, version, op, "/conversations/redact", map[string]string{"type": "conversation_part",
+		"conversation_id": conversationID, "conversation_part_id": noteID}, nil)
 	e, ok := errors.AsType[*helpdesk.APIError](err)
 	switch {
 	case !ok:

@@ -104,8 +104,7 @@ func (c *Client) Reply(ctx context.Context, conversationID, text string) (commen
 // requires one.
 func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Offer) (offerID string, err error) {
 	if len(o.Labels) > helpdesk.MaxLabels {
-		return "", fmt.Errorf("intercom: an offer of %d labels: there must be at most %d", len(o.Labels),
-			helpdesk.MaxLabels)
+		return "", fmt.Errorf("intercom: an offer of %d labels: there must be at most %d", len(o.Labels), helpdesk.MaxLabels)
 	}
 	m, err := c.message(ctx, "quick_reply", o.Body)
 	if err != nil {
@@ -156,15 +155,6 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 		return err
 	}
 	return harmless(readErr)
-}
-
-// markGone returns the error of a request that reads a conversation, marked as Gone if
-// it is Intercom's own 404. It changes the error itself.
-func markGone(err error) error {
-	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
-		e.Gone = true
-	}
-	return err
 }
 
 // isMissing reports whether Intercom itself answered that there is no such

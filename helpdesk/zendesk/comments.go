@@ -31,7 +31,10 @@ func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Commen
 	return func(yield func(Comment, error) bool) {
 		path, query := ticketPath(ticketID)+"/comments.json", url.Values{"sort": {"-created_at"}}
 		err := c.list(ctx, "read comments", path, query, func(p *page) (more bool) {
-			for _, comment := range newestFirst(p.Comments) {
+			if n := len(p.Comments); n > 0 && p.Comments[0].At.Before(p.Comments[n-1].At) { // it was not sorted
+				slices.Reverse(p.Comments)
+			}
+			for _, comment := range p.Comments {
 				if !yield(comment, nil) {
 					return false
 				}
@@ -42,14 +45,6 @@ func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Commen
 			yield(Comment{}, err)
 		}
 	}
-}
-
-// newestFirst reverses a page that Zendesk did not sort. It changes the slice.
-func newestFirst(page []Comment) []Comment {
-	if len(page) > 0 && page[0].At.Before(page[len(page)-1].At) {
-		slices.Reverse(page)
-	}
-	return page
 }
 
 // page is one page of a list, with one kind of object.

@@ -105,9 +105,7 @@ func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Pro
 	}
 	remove := func(object, name, id string) error {
 		if !dryRun {
-			err := c.api.Do(ctx, helpdesk.Request{Op: "remove " + object, Method: http.MethodDelete,
-				Path: "/api/v2/" + object + "s/" + url.PathEscape(id)}, nil)
-			if err != nil {
+			if err := c.remove(ctx, "remove "+object, "/api/v2/"+object+"s/"+url.PathEscape(id)); err != nil {
 				return err
 			}
 		}
@@ -241,28 +239,17 @@ type call struct{ webhookID, kind string }
 // zero call, which no wanted trigger makes.
 func (t Trigger) calls() call {
 	for _, action := range t.Actions {
-		values := asStrings(action.Value)
+		values, _ := action.Value.([]any)
 		if action.Field != "notification_webhook" || len(values) != 2 {
 			continue
 		}
 		for _, kind := range []string{TriggerNewTicket, TriggerUserReply} {
-			if strings.Contains(values[1], `"`+kind+`"`) {
-				return call{values[0], kind}
+			if strings.Contains(fmt.Sprint(values[1]), `"`+kind+`"`) {
+				return call{fmt.Sprint(values[0]), kind}
 			}
 		}
 	}
 	return call{}
-}
-
-// asStrings returns the elements of a JSON array as text, or nil for any other
-// value.
-func asStrings(value any) []string {
-	list, _ := value.([]any)
-	var all []string
-	for _, v := range list {
-		all = append(all, fmt.Sprint(v))
-	}
-	return all
 }
 
 // differs returns the first difference between a trigger and the wanted one, or "". The order of

@@ -48,7 +48,7 @@ func (c *Client) Notes(ctx context.Context, ticketID string) (texts []string, er
 // and https://developer.zendesk.com/api-reference/ticketing/users/users/#delete-user.
 func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left []string, err error) {
 	if r.ConversationID != "" {
-		err := c.remove(ctx, "delete ticket", ticketPath(r.ConversationID))
+		err := c.remove(ctx, "delete ticket", ticketPath(r.ConversationID)+".json")
 		if isStatus(err, http.StatusForbidden) {
 			left = append(left, "The credentials may not delete ticket "+r.ConversationID+"; it is solved.")
 			err = c.solve(ctx, r.ConversationID)
@@ -60,7 +60,7 @@ func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left [
 	if r.ContactID == "" {
 		return left, nil
 	}
-	err = c.remove(ctx, "delete user", "/api/v2/users/"+r.ContactID)
+	err = c.remove(ctx, "delete user", "/api/v2/users/"+r.ContactID+".json")
 	if isStatus(err, http.StatusForbidden) || isStatus(err, http.StatusUnprocessableEntity) {
 		return append(left, "The credentials may not delete end user "+r.ContactID+"."), nil
 	}
@@ -69,7 +69,7 @@ func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left [
 
 // remove deletes an object. It is no error if the object is already gone.
 func (c *Client) remove(ctx context.Context, op, path string) error {
-	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path + ".json"}, nil)
+	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path}, nil)
 	if isStatus(err, http.StatusNotFound) {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (c *Client) solve(ctx context.Context, ticketID string) error {
 	if err != nil {
 		return err
 	}
+	solved := map[string]any{"status": "solved", "assignee_id": self}
 	return c.api.Do(ctx, helpdesk.Request{Op: "solve ticket", Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
-		ConversationID: ticketID, Body: map[string]any{"ticket": map[string]any{"status": "solved",
-			"assignee_id": self}}}, nil)
+		ConversationID: ticketID, Body: map[string]any{"ticket": solved}}, nil)
 }
