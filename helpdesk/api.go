@@ -134,7 +134,10 @@ func (a *API) once(ctx context.Context, r Request, header http.Header, body []by
 	}
 	response, err := a.client().Do(request)
 	if err != nil {
-		return &APIError{Desk: a.Desk, Op: r.Op, Ambiguous: !isDial(err), Err: withoutURL(err)}
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the URL can hold private data
+		}
+		return &APIError{Desk: a.Desk, Op: r.Op, Ambiguous: !isDial(err), Err: err}
 	}
 	defer func() { _ = response.Body.Close() }()
 	data, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -207,15 +210,6 @@ func (a *API) client() *http.Client {
 	client := *cmp.Or(a.HTTP, ownClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client
-}
-
-// withoutURL drops the URL from a client's error: the operation's name is
-// enough, and a URL can hold private data.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
 
 // CheckBaseURL returns a vendor's base URL without a trailing slash, or its problem, as

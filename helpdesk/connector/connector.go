@@ -227,7 +227,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 	return d.follow(ctx, source)
 }
 
-// delivery returns a delivery for the product that is not running yet.
+// newDelivery returns a delivery for the product that is not running yet.
 func (c *Connector) newDelivery(productID string) *delivery {
 	d := &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
 		metrics: &c.metrics, assisted: c.assisted, watches: c.watches, logger: c.logger.With("product_id", productID),

@@ -418,17 +418,12 @@ func decodeConversation(doc document.Document) (conversation, error) {
 		w.Text, w.Erased = w.Blank, true
 	case w.Summary == nil:
 		c.Writing = nil // the note is made again from the log
-	case !c.hasSummary(w):
-		w.Text = helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
+	default:
+		if s := c.session(w.Session); s == nil || s.lastSummary() != w.Summary.Text { // an equal one needs no note
+			w.Text = helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
+		}
 	}
 	return c, nil
-}
-
-// hasSummary reports whether the summary in the outbox is equal to the session's last one, and so
-// needs no note.
-func (c *conversation) hasSummary(w *writing) bool {
-	s := c.session(w.Session)
-	return s != nil && s.lastSummary() == w.Summary.Text
 }
 
 // Linked is a session of a conversation.

@@ -41,9 +41,6 @@ func (c *conversation) say(text string, now time.Time) {
 
 // echoes reports whether a message has the same words as one of the last replies.
 func (c *conversation) echoes(text string, now time.Time) bool {
-	if len(c.Said) == 0 {
-		return false
-	}
 	words := wordsOf(text)
 	return slices.ContainsFunc(c.Said, func(s said) bool { return s.Words == words && now.Sub(s.At) <= echoTTL })
 }

@@ -1,6 +1,7 @@
 package zendesk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,10 +50,7 @@ func (c *Client) refusal(ctx context.Context, ticketID string, err error) error 
 // interpret completes an error from Zendesk's answer. It uses the status, and Zendesk's code and
 // message if the status is ambiguous.
 func interpret(e *helpdesk.APIError, header http.Header, body []byte) {
-	e.RequestID = header.Get("X-Zendesk-Request-Id")
-	if e.RequestID == "" {
-		e.RequestID = header.Get("X-Request-Id")
-	}
+	e.RequestID = cmp.Or(header.Get("X-Zendesk-Request-Id"), header.Get("X-Request-Id"))
 	problem := parseProblem(body)
 	e.Code, e.Message = problem.code, problem.message
 	switch e.Status {
