@@ -175,12 +175,12 @@ type found struct {
 // the primary. Once the values exceed 1 MiB, it leaves out the sessions with older actions.
 func (u users) look(ctx context.Context, productID, userID, name string, n int) (v found, err error) {
 	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
-	key := k.user(userID)
+	key := k.of("user:" + userID)
 	if name != "" {
-		key = k.held(name)
+		key = k.of("held:" + name)
 	}
 	reply, err := u.log.product(productID).ask(ctx, recentScript,
-		[]string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name, n)
+		[]string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.of("held:"), name, n)
 	if err != nil {
 		return found{}, failed("activity", err)
 	}

@@ -31,7 +31,7 @@ func (d documents) Get(ctx context.Context, productID string, names ...string) (
 	k := keysOf(d.log.opts.Prefix, productID)
 	keys := make([]string, len(names))
 	for i, name := range names {
-		keys[i] = k.document(name)
+		keys[i] = k.of("doc:" + name)
 	}
 	values, err := client.MGet(ctx, keys...).Result()
 	if err != nil {
@@ -110,7 +110,7 @@ func (d documents) List(ctx context.Context, productID, prefix, after string, li
 	}
 	docs := []document.Document{}
 	for len(docs) < limit {
-		reply, err := d.log.product(productID).ask(ctx, listScript, []string{k.meta, k.names, k.docs},
+		reply, err := d.log.product(productID).ask(ctx, listScript, []string{k.of("meta"), k.of("names"), k.of("docs")},
 			from, to, min(limit-len(docs), maxListed), maxListedBytes)
 		if err == nil && len(reply) != 2 {
 			err = errReply

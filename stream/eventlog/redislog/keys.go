@@ -2,35 +2,27 @@ package redislog
 
 import "strings"
 
-// keys are the names of a product's keys in Redis; see the package comment. All of them carry
-// the same hash tag, so that a cluster keeps them on one node. The scripts derive the other
-// names from base. Scripts that change a product also name the key never, which is missing:
-// while the product's slot moves to another node, a cluster refuses such a script before it has
-// begun.
-type keys struct {
-	base  string // prefix of all of them
-	meta  string
-	log   string
-	seen  string
-	names string
-	docs  string
-	acts  string
-	never string // does not exist
-}
+// keys is the beginning of the names of a product's keys in Redis; see the package comment. It has
+// the hash tag, so that a cluster keeps all of them on one node.
+type keys string
 
-// keysOf returns the keys of a product under a prefix, which has no braces.
+// keysOf returns the beginning of a product's keys under a prefix, which has no braces.
 func keysOf(prefix, productID string) keys {
-	base := prefix + ":{p:" + tagEscaper.Replace(productID) + "}:"
-	return keys{base: base, meta: base + "meta", log: base + "log", seen: base + "seen", names: base + "names",
-		docs: base + "docs", acts: base + "acts", never: base + "never"}
+	return keys(prefix + ":{p:" + tagEscaper.Replace(productID) + "}:")
 }
 
 // tagEscaper keeps braces out of hash tags, so that every id has its own.
 var tagEscaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
-func (k keys) document(name string) string { return k.base + "doc:" + name }
-func (k keys) user(id string) string       { return k.base + "user:" + id }
-func (k keys) held(name string) string     { return k.base + "held:" + name }
+// of returns the key of that name.
+func (k keys) of(name string) string { return string(k) + name }
+
+// changed returns the keys that scripts which change the product get; they derive the other names.
+// No key has the name never: while the product's slot moves to another node, a cluster therefore
+// refuses such a script before it has begun.
+func (k keys) changed() []string {
+	return []string{k.of("meta"), k.of("log"), k.of("seen"), k.of("names"), k.of("docs"), k.of("acts"), k.of("never")}
+}
 
 // channel is where the newest ID of a product is published, for all products under the prefix.
 func channel(prefix string) string { return prefix + ":changed" }

@@ -60,8 +60,7 @@ type product struct {
 // newProduct returns a product about which nothing is known. It does not ask Redis.
 func newProduct(l *Log, id string) *product {
 	k := keysOf(l.opts.Prefix, id)
-	p := &product{log: l, id: id, keys: k, tail: engine.NewTail(eventlog.ID{}),
-		scriptKeys: []string{k.meta, k.log, k.seen, k.names, k.docs, k.acts, k.never}}
+	p := &product{log: l, id: id, keys: k, tail: engine.NewTail(eventlog.ID{}), scriptKeys: k.changed()}
 	p.share = l.shares.Join(p)
 	p.commits = groupcommit.New(maxCommits, p.commitAll)
 	return p

@@ -217,7 +217,7 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	p.mu.Lock()
 	erased := p.erasedTo
 	p.mu.Unlock()
-	reply, err := p.ask(ctx, readScript, []string{p.keys.meta, p.keys.log},
+	reply, err := p.ask(ctx, readScript, []string{p.keys.of("meta"), p.keys.of("log")},
 		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes, known.String(), held.String(), erased.String())
 	if err != nil {
 		return portion{}, failed("read", err)

@@ -60,7 +60,7 @@ type figures struct{ entries, log, state, dropped int64 }
 // the pipeline was executed. The pipeline is not a transaction: the figures may be from two
 // instants.
 func askFigures(ctx context.Context, pipe redis.Pipeliner, k keys) func() (figures, error) {
-	entries, sizes := pipe.XLen(ctx, k.log), pipe.HMGet(ctx, k.meta, "bytes", "docs", "acts", "dropped")
+	entries, sizes := pipe.XLen(ctx, k.of("log")), pipe.HMGet(ctx, k.of("meta"), "bytes", "docs", "acts", "dropped")
 	return func() (figures, error) {
 		if err := errors.Join(entries.Err(), sizes.Err()); err != nil {
 			return figures{}, err

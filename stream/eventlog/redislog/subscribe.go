@@ -168,7 +168,7 @@ func (l *Log) pollOnce(ctx context.Context, products []*product) {
 	began, pipe := time.Now(), client.Pipeline()
 	states := make([]*redis.SliceCmd, len(products))
 	for i, p := range products {
-		states[i] = pipe.HMGet(ctx, p.keys.meta, "newest", "floor")
+		states[i] = pipe.HMGet(ctx, p.keys.of("meta"), "newest", "floor")
 	}
 	_, err = pipe.Exec(ctx)
 	l.reloadAfter(err)
