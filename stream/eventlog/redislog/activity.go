@@ -184,9 +184,6 @@ func (u users) look(ctx context.Context, productID, userID, name string, n int) 
 	if err != nil {
 		return found{}, failed("activity", err)
 	}
-	if len(reply) == 0 {
-		return found{}, errReply
-	}
 	version, _ := reply[0].(string)
 	v = found{oldest: u.log.Now().Add(-ttl).UnixMicro(), upto: position(version)}
 	for i := 1; i+1 < len(reply); i += 2 {

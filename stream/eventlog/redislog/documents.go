@@ -112,9 +112,6 @@ func (d documents) List(ctx context.Context, productID, prefix, after string, li
 	for len(docs) < limit {
 		reply, err := d.log.product(productID).ask(ctx, listScript, []string{k.of("meta"), k.of("names"), k.of("docs")},
 			from, to, min(limit-len(docs), maxListed), maxListedBytes)
-		if err == nil && len(reply) != 2 {
-			err = errReply
-		}
 		if err != nil {
 			return nil, failed("list documents", err)
 		}

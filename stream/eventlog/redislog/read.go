@@ -222,9 +222,6 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	if err != nil {
 		return portion{}, failed("read", err)
 	}
-	if len(reply) != 6 {
-		return portion{}, failed("read", errReply)
-	}
 	if err := p.erase(reply[5]); err != nil {
 		return portion{}, err
 	}

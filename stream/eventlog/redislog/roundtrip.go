@@ -191,12 +191,10 @@ const (
 // version.
 func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	reply, _ := cmd.Slice()
-	if len(reply) == 0 {
+	if len(reply) < 2 {
 		return failed("commit", errReply)
 	}
 	switch outcome, _ := reply[0].(int64); {
-	case len(reply) < 2:
-		return failed("commit", errReply)
 	case outcome == outcomeConflict:
 		name, _ := reply[1].(string)
 		return &document.ConflictError{Name: name}

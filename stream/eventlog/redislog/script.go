@@ -41,13 +41,19 @@ var changeSource = lostLua + sharedLua
 // commitSource is the whole script of a commit.
 var commitSource = changeSource + activityLua + commitLua
 
+// script is a script for eval. Its replies have at least that many parts.
+type script struct {
+	*redis.Script
+	parts int
+}
+
 var (
 	commitScript = redis.NewScript(commitSource)
-	tidyScript   = redis.NewScript(changeSource + tidyLua)
-	dropScript   = redis.NewScript(changeSource + dropLua)
-	readScript   = redis.NewScript(lostLua + readLua)
-	recentScript = redis.NewScript(recentLua)
-	listScript   = redis.NewScript(listLua)
+	tidyScript   = script{redis.NewScript(changeSource + tidyLua), 4}
+	dropScript   = script{redis.NewScript(changeSource + dropLua), 2}
+	readScript   = script{redis.NewScript(lostLua + readLua), 6}
+	recentScript = script{redis.NewScript(recentLua), 1}
+	listScript   = script{redis.NewScript(listLua), 2}
 )
 
 // errReply is the error for a reply that no script returns. The script has run.
@@ -56,7 +62,7 @@ var errReply = errors.New("strange reply")
 // eval calls a script that is safe to repeat, and returns its reply. It ends within
 // callTimeout. The client sends the script again when an answer is lost, and sends its whole
 // text when Redis does not know it.
-func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
+func (l *Log) eval(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	client, err := l.redis(ctx)
@@ -64,17 +70,17 @@ func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...
 		return nil, err
 	}
 	reply, err := s.Run(ctx, client, keys, args...).Slice()
-	if err != nil {
-		l.reloadAfter(err)
-		return nil, err
+	l.reloadAfter(err)
+	if err == nil && len(reply) < s.parts {
+		err = errReply
 	}
-	return reply, nil
+	return reply, err
 }
 
 // ask calls a script that reads the product, and returns its reply. If Redis has kept only a
 // part of a commit, ask rolls the commit back first: every script that changes the product
 // begins with that.
-func (p *product) ask(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
+func (p *product) ask(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 	reply, err := p.log.eval(ctx, s, keys, args...)
 	if !redis.HasErrorPrefix(err, "TORN") {
 		return reply, err

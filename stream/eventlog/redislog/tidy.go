@@ -42,9 +42,6 @@ const (
 func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64) (
 	more bool, nextCounted, nextBytes int64, err error) {
 	reply, err := p.log.eval(ctx, tidyScript, p.scriptKeys, p.arguments(order, counted, bytes)...)
-	if err == nil && len(reply) != 4 {
-		err = errReply
-	}
 	if err != nil {
 		return false, 0, 0, failed("tidy", err)
 	}
@@ -119,9 +116,6 @@ func (l *Log) Drop(ctx context.Context, productID string, through document.Versi
 		known, _ := p.memory()
 		reply, err := l.eval(ctx, dropScript, p.scriptKeys,
 			p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq, uint64(through))...)
-		if err == nil && len(reply) != 2 {
-			err = errReply
-		}
 		if err != nil {
 			return failed("drop", err)
 		}
