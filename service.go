@@ -38,6 +38,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/person"
 	"github.com/liveactivity/liveactivity/internal/presence"
 	"github.com/liveactivity/liveactivity/internal/registry"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -344,20 +345,13 @@ const tidyEvery = time.Minute
 // tidy frees expired data every tidyEvery, once lookups can be answered, until ctx ends. It logs
 // failures.
 func (s *Service) tidy(ctx context.Context) {
-	ticker := time.NewTicker(tidyEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if !s.isCaughtUp() {
-				continue
-			}
-			s.presence.Expire()
-			if err := s.engine.Expire(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("expired data was not removed", "err", err)
-			}
+	for schedule.Sleep(ctx, tidyEvery) == nil {
+		if !s.isCaughtUp() {
+			continue
+		}
+		s.presence.Expire()
+		if err := s.engine.Expire(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("expired data was not removed", "err", err)
 		}
 	}
 }

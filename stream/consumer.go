@@ -291,13 +291,3 @@ func newClient() *http.Client {
 	}
 	return &http.Client{}
 }
-
-// sleep waits for d, or returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

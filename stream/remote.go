@@ -57,7 +57,7 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, deli
 		pause := max(pauses.After(failures), f.wait)
 		r.stats.add(func(s *ConsumerStats) { s.Interruptions++ })
 		r.opts.Logger.Warn("stream is interrupted", "err", err, "again_in", pause.Round(time.Millisecond))
-		if err := sleep(ctx, pause); err != nil {
+		if err := schedule.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -216,7 +216,7 @@ func (r *run) passes(ctx context.Context) error {
 		if errors.As(err, &refused) {
 			return err
 		}
-		if err := sleep(ctx, pauses.After(failures)); err != nil {
+		if err := schedule.Sleep(ctx, pauses.After(failures)); err != nil {
 			return err
 		}
 	}
@@ -282,7 +282,7 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 // erasure that the live reader is about to hand over.
 func (r *run) awaitLive(ctx context.Context, id string) error {
 	for !r.ledger.Received(id) {
-		if err := sleep(ctx, livePoll); err != nil {
+		if err := schedule.Sleep(ctx, livePoll); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/outage"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -250,12 +251,7 @@ func (s *store) awaitStorage(ctx context.Context, logger *slog.Logger, err error
 	if ctx.Err() == nil {
 		logger.Log(ctx, s.complaints.Level(err), "conversations wait for storage", "err", err)
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(storageRetry):
-		return nil
-	}
+	return schedule.Sleep(ctx, storageRetry)
 }
 
 // storageRetry is the pause before storage that failed is asked again.

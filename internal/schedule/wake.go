@@ -22,6 +22,16 @@ func (w Wake) Signal() {
 	}
 }
 
+// Sleep waits for d, or returns the error of ctx if that ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Await waits for a signal, until d has passed or ctx ends.
 func (w Wake) Await(ctx context.Context, d time.Duration) {
 	select {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/liveactivity/liveactivity/internal/outage"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -42,10 +43,7 @@ func (l *Log) follow(ctx context.Context) {
 			l.opts.Logger.Log(ctx, outage.Level(err, slog.LevelWarn),
 				"not subscribed to Redis; asking for news every second", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(subscribeRetry):
-		}
+		_ = schedule.Sleep(ctx, subscribeRetry)
 	}
 }
 
@@ -125,14 +123,7 @@ func (l *Log) notice(payload string) {
 // poll asks Redis for the newest IDs of the products that are due, and for its time, every
 // pollInterval until ctx ends.
 func (l *Log) poll(ctx context.Context) {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for schedule.Sleep(ctx, pollInterval) == nil {
 		l.measure(ctx)
 		for some := range slices.Chunk(l.due(time.Now()), maxPolled) {
 			l.pollOnce(ctx, some)

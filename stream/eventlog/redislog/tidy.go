@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -64,14 +65,8 @@ const (
 // tidy tidies the products that need it at each interval, one after another, until ctx
 // ends.
 func (l *Log) tidy(ctx context.Context) {
-	ticker := time.NewTicker(min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	interval := min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval)
+	for schedule.Sleep(ctx, interval) == nil {
 		for _, p := range l.all() {
 			began := time.Now()
 			if !p.untidy(began) {
