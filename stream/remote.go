@@ -362,29 +362,26 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // the next connection resumes. An unknown event moves the position as well; a
 // heartbeat does not.
 func (c *connection) receive(e *sse.Event) {
-	id := string(e.ID)
-	delivered := true
+	id, event := string(e.ID), feed.Event{}
 	switch name := string(e.Event); {
 	case name == "heartbeat": // there was nothing to send
-		c.hand(feed.Event{Kind: feed.CaughtUp})
-		c.call.progress = true
-		return
+		event.Kind = feed.CaughtUp
 	case name == "gap":
 		var gap struct{ Requested, Oldest string }
 		_ = json.Unmarshal(e.Data, &gap) // a missing field is empty
-		delivered = c.hand(feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest})
-		c.call.progress = true
+		event = feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest}
 	case name == tooLargeEvent:
-		delivered = c.hand(feed.Event{Kind: feed.TooLarge, Message: Message{ID: id}})
-		c.call.progress = true
+		event = feed.Event{Kind: feed.TooLarge, Message: Message{ID: id}}
 	case name == feed.Erase:
-		delivered = c.hand(feed.Event{Message: feed.NewErase(id, e.Data)})
-		c.call.progress = true
+		event.Message = feed.NewErase(id, e.Data)
 	case isEntry(e):
-		delivered = c.hand(feed.Event{Message: feed.NewMessage(id, e.Data)})
-		c.call.progress = true
+		event.Message = feed.NewMessage(id, e.Data)
+	default:
+		c.call.after = id
+		return
 	}
-	if delivered {
+	c.call.progress = true
+	if c.hand(event) && event.Kind != feed.CaughtUp {
 		c.call.after = id
 	}
 }
