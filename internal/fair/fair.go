@@ -162,15 +162,13 @@ func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	if e = h.items[key]; e != nil {
 		return e, false
 	}
-	e = &Entry[K, V]{}
-	h.insert(key, e)
+	e = &Entry[K, V]{of: h, key: key, unlisted: true}
+	e.slot.Value = e
+	h.items[key] = e
+	h.peak = max(h.peak, len(h.items))
+	h.bytes += c.overhead
+	c.length++
 	return e, true
-}
-
-// Insert makes e, which may be part of a larger value, the entry of a key that has
-// none. It stays like a new entry from Open.
-func (c *Cache[K, V]) Insert(product string, key K, e *Entry[K, V]) {
-	c.holder(product).insert(key, e)
 }
 
 // Put sets and keeps a value as [Entry.Keep] does. The key may already have
@@ -349,15 +347,6 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 		c.products[h.product] = h
 	}
 	return h
-}
-
-// insert adds an entry that is in no list and not due.
-func (h *holder[K, V]) insert(key K, e *Entry[K, V]) {
-	e.of, e.key, e.unlisted, e.slot.Value = h, key, true, e
-	h.items[key] = e
-	h.peak = max(h.peak, len(h.items))
-	h.bytes += h.all.overhead
-	h.all.length++
 }
 
 // link makes an entry the one written last, unless it is pinned.

@@ -66,8 +66,7 @@ func TestCache_forgetsTheOldestWriteFirst(t *testing.T) {
 		"pinned by set": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}) }, "a c d"},
 		"pinned for a time": {func(c *cache) {
 			c.Find("p", "a").Set(fair.Item{Pinned: true})
-			c.Find("p",
-				"a").Set(fair.Item{})
+			c.Find("p", "a").Set(fair.Item{})
 		}, "a c d"},
 		"last": {func(c *cache) {
 			c.Find("p", "a").Set(fair.Item{Last: true})
@@ -151,24 +150,6 @@ func TestCache_dropsAllOfAProduct(t *testing.T) {
 	assert.Zero(t, c.Bytes("p"))
 	assert.Equal(t, 1, c.Len())
 	assert.Nil(t, c.Due(1))
-}
-
-func TestCache_takesAnEntryOfItsOwner(t *testing.T) {
-	var owned struct {
-		fair.Entry[string, string]
-		more int
-	}
-	owned.Value = "value of a"
-	c := fair.New[string, string](&fair.Options{MaxBytes: 1}, nil)
-	c.Insert("p", "a", &owned.Entry)
-	assert.Equal(t, base(t)+one(t), c.Bytes("p"))
-	put(c, "p", "b")
-	assert.Equal(t, "a b", kept(t, c, "p", "a", "b"), "it was not kept yet")
-	owned.Keep(fair.Item{})
-	c.Trim("p")
-	assert.Equal(t, "a", kept(t, c, "p", "a", "b"))
-	owned.Remove()
-	assert.Zero(t, c.Bytes("p"))
 }
 
 // Each call of Evict takes one value of the product alone, never a pinned one. A Last value goes
