@@ -218,39 +218,25 @@ func firstLabel(labels ...string) string {
 	return ""
 }
 
+// tagNouns are the nouns for elements by their tags, inputNouns those for inputs by their types.
+var (
+	tagNouns = map[string]string{"a": "link", "textarea": "field", "select": "dropdown", "img": "image",
+		"picture": "image", "svg": "icon", "path": "icon", "use": "icon"}
+	inputNouns = map[string]string{"checkbox": "checkbox", "radio": "radio button", "submit": "button",
+		"button": "button", "reset": "button", "image": "button"}
+)
+
 // noun returns the noun for an element: a word for the common ones, or else its tag.
 func noun(e *Element) string {
-	switch e.Tag {
-	case "a":
-		return "link"
-	case "input":
-		return inputNoun(strings.ToLower(strings.TrimSpace(e.Type)))
-	case "textarea":
-		return "field"
-	case "select":
-		return "dropdown"
-	case "img", "picture":
-		return "image"
-	case "svg", "path", "use":
-		return "icon"
-	}
 	switch {
+	case e.Tag == "input":
+		return cmp.Or(inputNouns[strings.ToLower(strings.TrimSpace(e.Type))], "field")
+	case tagNouns[e.Tag] != "":
+		return tagNouns[e.Tag]
 	case isField(e.Tag), isField(e.Class):
 		return "field"
 	case isTouchable(e):
 		return "button"
 	}
 	return cmp.Or(controlNoun(e), activity.CleanLabel(e.Tag), "element")
-}
-
-func inputNoun(typ string) string {
-	switch typ {
-	case "checkbox":
-		return "checkbox"
-	case "radio":
-		return "radio button"
-	case "submit", "button", "reset", "image":
-		return "button"
-	}
-	return "field"
 }
