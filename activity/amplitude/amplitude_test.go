@@ -74,8 +74,7 @@ func TestDecode_meanings(t *testing.T) {
 	}
 	const onA, visitor = " | https://x.example/a | ", "d | d:7"
 	for name, tt := range map[string]struct{ body, want string }{
-		"a click by its tag": {of("Element Clicked", `"[Amplitude] Element Tag":"BUTTON"`),
-			"Click button" + onA + visitor},
+		"a click by its tag": {of("Element Clicked", `"[Amplitude] Element Tag":"BUTTON"`), "Click button" + onA + visitor},
 		"a click by its id": {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element ID":"go"`),
 			"Click #go" + onA + visitor},
 		"a click by its text": {of("Element Clicked",
@@ -104,11 +103,10 @@ func TestDecode_meanings(t *testing.T) {
 			"Change plan field" + onA + visitor},
 		"a change of nothing": {of("Element Changed",
 			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"textarea"`), "Change field" + onA + visitor},
-		"a submit by its id": {of("Form Submitted", `"[Amplitude] Form ID":"signup"`),
-			"Submit #signup form" + onA + visitor},
-		"a page by its URL": {of("Page Viewed", `"x":1`), "Page Load: A" + onA + visitor},
-		"a dead click":      {of("Dead Click", `"x":1`), "ignored: other_event"},
-		"a custom event":    {`{"device_id":"d","event_type":"Invoice Sent"}`, "ignored: other_event"},
+		"a submit by its id": {of("Form Submitted", `"[Amplitude] Form ID":"signup"`), "Submit #signup form" + onA + visitor},
+		"a page by its URL":  {of("Page Viewed", `"x":1`), "Page Load: A" + onA + visitor},
+		"a dead click":       {of("Dead Click", `"x":1`), "ignored: other_event"},
+		"a custom event":     {`{"device_id":"d","event_type":"Invoice Sent"}`, "ignored: other_event"},
 		"a page of nobody": {`{"event_type":"[Amplitude] Page Viewed","event_properties":{"[Amplitude] Page ` +
 			`Location":"https://x.example/a"}}`, "ignored: no_session_and_user"},
 		"a page without address": {`{"device_id":"d","event_type":"[Amplitude] Page Viewed"}`, "ignored: malformed"},

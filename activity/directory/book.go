@@ -243,8 +243,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		e := &events[i]
 		b.learn(s, e)
 		if e.Email != "" && e.UserID != "" {
-			b.note(ofUser(e.UserID),
-				fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
+			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
 		}
 		switch {
 		case e.Email != "" && sessionID != "" && sessionID != ownSession(e.UserID):

@@ -52,8 +52,7 @@ func TestBook_remembersTheClockOfASession(t *testing.T) {
 	d := newDirectory(0)
 	began := time.Now().Truncate(time.Second)
 	settle := func(product, session string, shown, arrived time.Duration) time.Duration {
-		e := activity.Event{SessionID: session, Time: began.Add(shown), Sent: began.Add(shown),
-			Received: began.Add(arrived)}
+		e := activity.Event{SessionID: session, Time: began.Add(shown), Sent: began.Add(shown), Received: began.Add(arrived)}
 		b, err := d.Open(t.Context(), product, []activity.Event{e})
 		require.NoError(t, err)
 		settled, _ := b.Settle(session, []activity.Event{e})

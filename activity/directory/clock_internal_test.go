@@ -79,8 +79,7 @@ func TestClock_settlesTheTimes(t *testing.T) {
 		{"a recording that is replayed faster", []request{
 			{[]float64{0, 50}, 60, 100, []float64{40, 90}}, {[]float64{61, 119}, 120, 101, []float64{90.01, 100}},
 			{[]float64{90}, 120, 102, []float64{95.005}}}},
-		{"the same stamp again", []request{
-			{[]float64{1}, 1, 2, []float64{2}}, {[]float64{1}, 1, 1.5, []float64{2}}}},
+		{"the same stamp again", []request{{[]float64{1}, 1, 2, []float64{2}}, {[]float64{1}, 1, 1.5, []float64{2}}}},
 		{"as old as the retention", []request{{[]float64{0}, none, 3600, []float64{0}}}},
 		{"older than the retention", []request{{[]float64{0, 1}, none, 3601, []float64{1}}}},
 		{"what is older changes nothing", []request{

@@ -51,8 +51,7 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 		require.Equal(t, want, p.session, value)
 		require.Equal(t, want, reread(t, want))
 	}
-	require.Equal(t, fact{Email: "a@b.c", At: at},
-		read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
+	require.Equal(t, fact{Email: "a@b.c", At: at}, read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
 	require.Equal(t, fact{SessionID: "s", At: at},
 		read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
 	p := &storedDocument{kind: emailKind, fact: fact{SessionID: "s", At: at}}

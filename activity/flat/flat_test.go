@@ -65,20 +65,16 @@ func TestDecode_meanings(t *testing.T) {
 	for name, tt := range map[string]struct{ body, want string }{
 		"a page view": {`{"name":"Viewed",` + who + `}`, said + ": User landed on the billing page"},
 		"a click":     {`{"name":"Clicked",` + who + `}`, said + ": User clicked Pay on the billing page"},
-		"a submit": {`{"name":"Sent",` + who + `}`,
-			said + ": User submitted the Pay form on the billing page"},
-		"a change": {`{"name":"Chose",` + who + `}`,
-			said + ": User changed the Pay field on the billing page"},
+		"a submit":    {`{"name":"Sent",` + who + `}`, said + ": User submitted the Pay form on the billing page"},
+		"a change":    {`{"name":"Chose",` + who + `}`, said + ": User changed the Pay field on the billing page"},
 		"a custom event": {`{"name":"Paid","data":{"plan":"pro","card":"4111"},` + who + `}`,
 			said + ": User did Paid (plan: pro) on the billing page"},
-		"one without properties": {`{"name":"Paid","data":"pro",` + who + `}`,
-			said + ": User did Paid on the billing page"},
+		"one without properties": {`{"name":"Paid","data":"pro",` + who + `}`, said + ": User did Paid on the billing page"},
 		"one that is not listed": {`{"name":"Other","id":"e","user":{"id":"ada"}}`, "ignored: other_event"},
 		"an address is learnt":   {`{"name":"Other",` + who + `}`, said},
 		"an identity":            {`{"name":"Signed in","device":"d1",` + who + `}`, said + ", was d1"},
 		"an identity of nobody":  {`{"name":"Signed in","id":"e","device":"d1"}`, "ignored: no_identity"},
-		"an anonymous visitor": {`{"name":"Clicked","id":"e","device":"d1"}`,
-			"e 0s d1 d1 false : User clicked an element"},
+		"an anonymous visitor":   {`{"name":"Clicked","id":"e","device":"d1"}`, "e 0s d1 d1 false : User clicked an element"},
 		"a user at a device": {`{"name":"Clicked","id":"e","device":"d","user":{"id":"ada"}}`,
 			"e 0s d ada true , at d: User clicked an element"},
 		"a session of many": {`{"name":"Clicked","id":"e","device":"d1","user":{"session":"[object Object]"}}`,
@@ -99,10 +95,8 @@ func TestDecode_meanings(t *testing.T) {
 		"a field twice": {`{"name":"Viewed","name":"Clicked","id":"e","device":"d"}`,
 			"e 0s d d false : User clicked an element"},
 		"no object": {`["x"]`, "ignored: malformed"},
-		"an array": {`[{"name":"Clicked","id":"e","device":"d"}]`,
-			"e 0s d d false : User clicked an element"},
-		"a batch": {`{"events":[{"name":"Clicked","id":"e","device":"d"}]}`,
-			"e 0s d d false : User clicked an element"},
+		"an array":  {`[{"name":"Clicked","id":"e","device":"d"}]`, "e 0s d d false : User clicked an element"},
+		"a batch":   {`{"events":[{"name":"Clicked","id":"e","device":"d"}]}`, "e 0s d d false : User clicked an element"},
 		"an address with a secret": {`{"name":"Viewed","id":"e","device":"d","page":{"url":"https://u:p@x.example/a?` +
 			`token=s3cr3t"}}`, "e 0s d d false : User landed on the a page"},
 	} {
@@ -127,16 +121,12 @@ func TestDecode_propertiesOfTheEventItself(t *testing.T) {
 
 func TestConfig_reportsEveryMistake(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"name": ""}`: "name: must be 1 to 64 letters, digits, '-' " +
-			"or '_'",
-		`{"name": "a/b"}`: "name: must be 1 to 64 letters, digits, '-' " +
-			"or '_'",
-		`{"kind": "segment"}`:       `kind: must be "flat"`,
-		`{"fields": {"event": ""}}`: "fields.event: is missing",
-		`{"fields": {"url": "page..url"}}`: "fields.url: must be names with a dot between " +
-			"them",
-		`{"fields": {"url": "user"}}`: "fields.url: is a text, and email is inside " +
-			"of it",
+		`{"name": ""}`:                     "name: must be 1 to 64 letters, digits, '-' or '_'",
+		`{"name": "a/b"}`:                  "name: must be 1 to 64 letters, digits, '-' or '_'",
+		`{"kind": "segment"}`:              `kind: must be "flat"`,
+		`{"fields": {"event": ""}}`:        "fields.event: is missing",
+		`{"fields": {"url": "page..url"}}`: "fields.url: must be names with a dot between them",
+		`{"fields": {"url": "user"}}`:      "fields.url: is a text, and email is inside of it",
 		`{"fields": {"label": "page.url"}}`: "fields.label: is the path of url, too; " +
 			"fields.url: is the path of label, too",
 		`{"fields": {"properties": "user"}}`: "",

@@ -54,8 +54,7 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 	in.refused.count.WithLabelValues(productID).Inc()
 	from = strings.Clone(from[:min(len(from), maxOrigin)])
 	if known, _ := in.refused.logged.ContainsOrAdd(refusal{productID, from}, struct{}{}); !known {
-		in.opts.Logger.Warn("refused a page that the product's allowed_origins lack",
-			"product_id", productID, "origin", from)
+		in.opts.Logger.Warn("refused a page that the product's allowed_origins lack", "product_id", productID, "origin", from)
 	}
 	return err
 }

@@ -64,8 +64,7 @@ func TestBadInput_isRefused(t *testing.T) {
 
 		{"gzip, only its magic", "\x1f\x8b", 400, `gzip`, nil},
 		{"gzip cut short", packed[:100], 400, `gzip data .* breaks off`, nil},
-		{"gzip with a wrong checksum", packed[:len(packed)-8] + "\x00\x00\x00\x00\x00\x00\x00\x00", 400,
-			`damaged`, nil},
+		{"gzip with a wrong checksum", packed[:len(packed)-8] + "\x00\x00\x00\x00\x00\x00\x00\x00", 400, `damaged`, nil},
 		{"gzip with garbage behind it", packed + "more than enough garbage", 400, `damaged`, nil},
 		{"gzip of gzip", string(gzipped(gzipped([]byte(event)))), 400, `JSON`, nil},
 		{"gzip bomb", string(bomb), 413, `limit of 8388608 bytes`, nil},
@@ -242,15 +241,13 @@ func TestBadInput_takesTimeInProportion(t *testing.T) {
 		"properties":                   `{"event":"$autocapture","properties":{` + fill(`"k":1,`) + `"k":1}}`,
 		"elements": `{"event":"$autocapture","distinct_id":"u","properties":{"$elements":[` +
 			fill(`{},`) + `{}]}}`,
-		"a long label": `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` +
-			fill(`x `) + `"}}`,
+		"a long label": `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` + fill(`x `) + `"}}`,
 		"a long URL": `{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"https://x/` +
 			fill(`a@/`) + `"}}`,
 		"a long address": `{"event":"$identify","distinct_id":"u","properties":{"$session_id":"s"},` +
 			`"$set":{"email":"` + fill(`a@`) + `"}}`,
 		"a long time": `{"event":"$autocapture","distinct_id":"u","timestamp":"` + fill(`1`) + `"}`,
-		"escapes": `{"event":"$autocapture","distinct_id":"u","elements_chain":"` +
-			fill(`\u003b`) + `"}`,
+		"escapes":     `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`\u003b`) + `"}`,
 	}
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {

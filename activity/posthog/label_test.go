@@ -412,8 +412,7 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 	for chain, want := range map[string]string{
 		`option:` + secret(`attr__title="s3cret"attr__value="s3cret"attr__id="s3cret"`) +
 			`;select:attr__name="plan"`: "Click option",
-		`li:` + secret(`attr__aria-label="s3cret"attr__role="option"`) +
-			`;ul:attr__role="listbox"`: "Click option",
+		`li:` + secret(`attr__aria-label="s3cret"attr__role="option"`) + `;ul:attr__role="listbox"`: "Click option",
 		`span:` + secret(``) + `;li:` +
 			secret(`attr__role="none OPTION"attr__name="s3cret"`): "Click option",
 		`button:` + secret(``) + `;div:attr__role="option"nth-child="1"`:             "Click option",

@@ -197,8 +197,7 @@ func TestTime_sentAt(t *testing.T) {
 		body string
 		want []time.Duration // before noon
 	}{
-		"before the events": {captureDoor, `{` + at2 + `,` + batch + `}`,
-			[]time.Duration{3 * time.Second, 2 * time.Second}},
+		"before the events": {captureDoor, `{` + at2 + `,` + batch + `}`, []time.Duration{3 * time.Second, 2 * time.Second}},
 		"after the events": {captureDoor, `{` + batch + `,` + at2 + `}`,
 			[]time.Duration{3 * time.Second, 2 * time.Second}},
 		"of an event in an array": {captureDoor, `[` + own + `]`, []time.Duration{3 * time.Second}},

@@ -25,26 +25,21 @@ func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 			return fmt.Sprint("s", i), fmt.Sprint("u", i), fmt.Sprint(page, i)
 		},
 		"long ids": func(i int) (string, string, string) {
-			return fmt.Sprint(long, i),
-				fmt.Sprint(long, i), page
+			return fmt.Sprint(long, i), fmt.Sprint(long, i), page
 		},
 		"long URLs": func(i int) (string, string, string) {
-			return "s", fmt.Sprint("u", i),
-				fmt.Sprint(page, long, long, i)
+			return "s", fmt.Sprint("u", i), fmt.Sprint(page, long, long, i)
 		},
 		"tiny":               func(i int) (string, string, string) { return "", fmt.Sprint(i), "" },
 		"sessions of nobody": func(i int) (string, string, string) { return fmt.Sprint(i), "", "" },
 		"many sessions of few users": func(i int) (string, string, string) {
-			return fmt.Sprint(long, i),
-				fmt.Sprint("u", i%100), page
+			return fmt.Sprint(long, i), fmt.Sprint("u", i%100), page
 		},
 		"many users of few sessions": func(i int) (string, string, string) {
-			return fmt.Sprint("s", i%100),
-				fmt.Sprint("u", i), page
+			return fmt.Sprint("s", i%100), fmt.Sprint("u", i), page
 		},
 		"users that change their size": func(i int) (string, string, string) {
-			return "s", fmt.Sprint("u", i%500),
-				page + long[:i%1000]
+			return "s", fmt.Sprint("u", i%500), page + long[:i%1000]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,9 +29,7 @@ func TestMemory_isBoundedFairly(t *testing.T) {
 }
 
 func TestMemory_hasDefaults(t *testing.T) {
-	for name, opts := range map[string]*recent.MemoryOptions{
-		"no options": nil, "no option set": {},
-	} {
+	for name, opts := range map[string]*recent.MemoryOptions{"no options": nil, "no option set": {}} {
 		t.Run(name, func(t *testing.T) {
 			m := musttest.New(recent.NewMemory(opts))
 			start := time.Now().Add(-activity.DefaultTTL)

@@ -65,9 +65,7 @@ func New(log eventlog.Log, version func(productID string) (document.Version, boo
 	if err != nil {
 		return nil, err
 	}
-	return &View{
-		sessions: held, log: log, version: version, stopped: stopped, products: map[string]*followed{},
-	}, nil
+	return &View{sessions: held, log: log, version: version, stopped: stopped, products: map[string]*followed{}}, nil
 }
 
 // Follow follows a product's log until ctx ends, and returns its error, or until the source
