@@ -56,7 +56,7 @@ type reading struct {
 	userID   string            // the person's, or the first of several; "" for an anonymous visitor
 	link     connector.Link    // the one asked for, or from the person's newest session with one
 	unproven bool              // the link asked for may be forged
-	sure     activity.Standing // of userID where the query found it
+	sure     activity.Standing // of userID where the query found it; no session gives the ID a higher one
 	upto     recent.Position   // seen is complete up to it; the next answer begins after it
 	seen     recent.Records    // all stored actions of the person, ordered by start
 	ids      []string          // sessions, the one seen last at the end of the list
@@ -334,12 +334,6 @@ func (r *reading) ordered(ids []string) []string {
 	return ids
 }
 
-// standingOfUser returns the standing of the user ID in a session. It is no higher than where the query found
-// the ID: a session that claims it leads to the user's others as a claim.
-func (r *reading) standingOfUser(s *directory.Session) activity.Standing {
-	return min(s.Standing, r.sure)
-}
-
 // newest returns the newest session of the highest rank, or "" if no rank reaches zero.
 func (r *reading) newest(rank func(sessionID string) int) (found string) {
 	best := 0
@@ -359,7 +353,7 @@ func (r *reading) address() error {
 		if s.Email == "" || s.UserID != r.userID {
 			return -1
 		}
-		of := r.standingOfUser(&s)
+		of := min(s.Standing, r.sure)
 		return int(of)<<8 + int(min(of, s.EmailStanding))
 	})
 	c := &r.answer

@@ -105,7 +105,7 @@ func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 				standing, isKnown = max(standing, s.EmailStanding), true
 			}
 		case isNamed && s.UserID == r.userID: // a session of the user
-			standing, isKnown = max(standing, r.standingOfUser(&s)), true
+			standing, isKnown = max(standing, min(s.Standing, r.sure)), true
 		case !isNamed && r.query.UserID == "" && s.Email != "": // an address that a visitor stated
 			standing, isKnown = max(standing, s.EmailStanding), true
 		}
@@ -132,7 +132,7 @@ func (r *reading) isVisitor() bool {
 func (r *reading) standingIn(sessionID string) (standing activity.Standing) {
 	s := r.sessions[sessionID]
 	if r.userID != "" && s.UserID == r.userID {
-		standing = r.standingOfUser(&s)
+		standing = min(s.Standing, r.sure)
 	}
 	if s.Email != "" && strings.EqualFold(s.Email, r.answer.Email) {
 		standing = max(standing, s.EmailStanding)

@@ -81,10 +81,7 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	default:
 		f.address = strings.ToLower(q.Email)
 		f.emails = []string{f.address}
-		var user string
-		if ids, user, err = p.byEmail(ctx, productID, q.Email); err == nil {
-			f.userIDs, err = p.usersOf(ctx, productID, q.Email, ids, user)
-		}
+		ids, f.userIDs, err = p.byEmail(ctx, productID, q.Email)
 	}
 	for i := 0; i < len(f.userIDs) && err == nil; i++ {
 		var more []string
@@ -101,45 +98,40 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	return f, nil
 }
 
-// byEmail returns an address's sessions: the live ones, and the one in which it was last
-// seen. IDs may repeat. The user is the one that the address is known from without a session, if any.
-func (p *People) byEmail(ctx context.Context, productID, email string) (ids []string, userID string, err error) {
+// byEmail returns an address's sessions, which may repeat, and its users. The sessions are the live
+// ones, and the one in which the address was last seen. The users are those of these sessions, and the
+// one that states the address without a session, as far as they have the address according to the
+// directory: others may have acted in the same sessions.
+func (p *People) byEmail(ctx context.Context, productID, email string) (ids, theirs []string, err error) {
 	ids, err = p.listed(ctx, productID, email,
 		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	last, userID, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
+	last, user, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
+	if err != nil {
+		return nil, nil, err
+	}
 	if last != "" {
 		ids = append(ids, last)
 	}
-	return ids, userID, err
-}
-
-// usersOf returns the users of these sessions, and of the given ones, that have the address according
-// to the directory: others may have acted in the same sessions.
-func (p *People) usersOf(
-	ctx context.Context, productID, email string, ids []string, users ...string) ([]string, error) {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	users := []string{user}
 	for i := range known {
 		users = append(append(users, known[i].UserID), known[i].Identified()...)
 	}
 	slices.Sort(users)
 	users = slices.DeleteFunc(slices.Compact(users), func(id string) bool { return id == "" })
 	emails, err := p.dir.EmailsOf(ctx, productID, users...)
-	if err != nil {
-		return nil, err
-	}
-	var theirs []string
-	for i, id := range users {
+	for i := range emails {
 		if strings.EqualFold(emails[i], email) {
-			theirs = append(theirs, id)
+			theirs = append(theirs, users[i])
 		}
 	}
-	return theirs, nil
+	return ids, theirs, err
 }
 
 // byUser returns a user's sessions, which may repeat, and adds the user's address and actions
