@@ -110,16 +110,13 @@ func (u *unpacker) takes(units int) error {
 func appendUTF8(dst []byte, units []uint16, limit int64) ([]byte, error) {
 	for i := 0; i < len(units); i++ {
 		c := rune(units[i])
-		if utf16.IsSurrogate(c) {
-			c = utf8.RuneError
-			if i+1 < len(units) {
-				if pair := utf16.DecodeRune(rune(units[i]), rune(units[i+1])); pair != utf8.RuneError {
-					c = pair
-					i++
-				}
+		if i+1 < len(units) {
+			if pair := utf16.DecodeRune(c, rune(units[i+1])); pair != utf8.RuneError {
+				c = pair
+				i++
 			}
 		}
-		if dst = utf8.AppendRune(dst, c); int64(len(dst)) > limit {
+		if dst = utf8.AppendRune(dst, c); int64(len(dst)) > limit { // half a pair is appended as U+FFFD
 			return nil, unpackedTooLarge(limit)
 		}
 	}

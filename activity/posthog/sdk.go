@@ -203,16 +203,9 @@ func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 		httpx.WriteJSON(w, http.StatusOK, config)
 		return nil
 	}
-	// json.Marshal escapes <, > and & as well, so the token cannot leave
-	// its string.
-	quoted, err := json.Marshal(token)
-	if err != nil {
-		return err
-	}
-	object, err := json.Marshal(object{"config": config, "siteApps": none})
-	if err != nil {
-		return err
-	}
+	// Texts and booleans always have JSON. <, > and & are escaped as well, so the token cannot leave its string.
+	quoted, _ := json.Marshal(token)
+	object, _ := json.Marshal(object{"config": config, "siteApps": none})
 	header := w.Header() // it lets a browser run the script, but never show it as a page
 	header.Set("Content-Type", "application/javascript; charset=utf-8")
 	header.Set("X-Content-Type-Options", "nosniff")

@@ -88,7 +88,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m.maxHeld = MaxHeld(m.maxEvents)
-	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes},
+		func(e *fair.Entry[memoryKey, memorySession]) { m.leave(&e.Value) })
 	return m, nil
 }
 
@@ -395,9 +396,6 @@ const userSize = 200
 
 // due returns the expiry of an action, in microseconds since the epoch and above zero.
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
-
-// evicted handles the eviction of a session.
-func (m *Memory) evicted(e *fair.Entry[memoryKey, memorySession]) { m.leave(&e.Value) }
 
 // leave dissociates a removed session from its users.
 func (m *Memory) leave(s *memorySession) {
