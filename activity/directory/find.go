@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"crypto/sha256"
+	"math"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ import (
 func (d *Directory) Find(
 	ctx context.Context, store recent.Store, productID string, e *activity.Event) (sessionID string, err error,
 ) {
-	live, known, err := d.live(ctx, store, productID, e.UserID)
+	live, known, err := d.Live(ctx, store, productID, e.UserID)
 	if err != nil {
 		return "", err
 	}
@@ -44,11 +45,11 @@ func (d *Directory) Find(
 	return "", nil
 }
 
-// live returns the sessions of a user's newest actions in store, the newest first, which may belong to
-// other users by now.
-func (d *Directory) live(ctx context.Context, store recent.Store, productID, userID string) (
+// Live returns the sessions of a user's actions in store, the one of the newest action first. They may
+// belong to other users by now.
+func (d *Directory) Live(ctx context.Context, store recent.Store, productID, userID string) (
 	ids []string, known []Session, err error) {
-	found, err := store.Recent(ctx, productID, recent.Subject{UserID: userID}, recent.DefaultMaxEvents)
+	found, err := store.Recent(ctx, productID, recent.Subject{UserID: userID}, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +82,7 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	if err != nil || isLive && last.Standing >= owner.Standing {
 		return last.SessionID, owner.UserID, err
 	}
-	ids, known, err := d.live(ctx, store, productID, owner.UserID)
+	ids, known, err := d.Live(ctx, store, productID, owner.UserID)
 	for i, s := range known {
 		switch {
 		case s.UserID != owner.UserID, s.Standing < owner.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -381,17 +379,7 @@ func (l *linker) newest(ctx context.Context, productID, userID string) (id strin
 	if userID == "" {
 		return "", s, nil
 	}
-	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{UserID: userID}, math.MaxInt)
-	if err != nil {
-		return "", s, err
-	}
-	var ids []string
-	for _, r := range slices.Backward(found.Records) {
-		if r.Session != "" && !slices.Contains(ids, r.Session) {
-			ids = append(ids, r.Session)
-		}
-	}
-	known, err := l.store.dir.Sessions(ctx, productID, ids...)
+	ids, known, err := l.store.dir.Live(ctx, l.store.log.Activity(), productID, userID)
 	if err != nil || len(ids) == 0 {
 		return "", s, err
 	}
@@ -401,11 +389,8 @@ func (l *linker) newest(ctx context.Context, productID, userID string) (id strin
 			best, highest = i, known[i].Standing
 		}
 	}
-	s, isKnown, err := l.store.dir.Session(ctx, productID, ids[best])
-	if err != nil || !isKnown {
-		return "", directory.Session{}, err
-	}
-	return ids[best], s, nil
+	s, _, err = l.store.dir.Session(ctx, productID, ids[best]) // with the address known for its user
+	return ids[best], s, err
 }
 
 // addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.
