@@ -53,9 +53,9 @@ func TestBook_remembersTheClockOfASession(t *testing.T) {
 	began := time.Now().Truncate(time.Second)
 	settle := func(product, session string, shown, arrived time.Duration) time.Duration {
 		e := activity.Event{SessionID: session, Time: began.Add(shown), Sent: began.Add(shown), Received: began.Add(arrived)}
-		b, err := d.Open(t.Context(), product, []activity.Event{e})
+		b, err := d.Open(t.Context(), product, events{e})
 		require.NoError(t, err)
-		settled, _ := b.Settle(session, []activity.Event{e})
+		settled, _ := b.Settle(session, events{e})
 		_, err = d.docs.Write(t.Context(), product, b.Changes()...)
 		require.NoError(t, err)
 		return settled[0].Time.Sub(began)
@@ -85,10 +85,10 @@ func TestBook_goesOnFromKnownSessions(t *testing.T) {
 
 func TestBook_isAboutManySessions(t *testing.T) {
 	d := newDirectory(0)
-	first := []activity.Event{seen(1, "s1", "ada", ""), seen(3, "s1", "ada", "ada@x.example")}
-	second := []activity.Event{seen(2, "s2", "ada", ""), seen(4, "s2", "bob", "ada@x.example")}
-	third := []activity.Event{seen(5, "s3", "ada", "")}
-	nobody := []activity.Event{seen(6, "", "", "")}
+	first := events{seen(1, "s1", "ada", ""), seen(3, "s1", "ada", "ada@x.example")}
+	second := events{seen(2, "s2", "ada", ""), seen(4, "s2", "bob", "ada@x.example")}
+	third := events{seen(5, "s3", "ada", "")}
+	nobody := events{seen(6, "", "", "")}
 	b := d.open(t, append(append(append(first, second...), third...), nobody...)...)
 	assert.Equal(t, "ada@x.example", learn(t, b, first...).Email)
 	assert.Equal(t, "bob", learn(t, b, second...).UserID)
@@ -226,7 +226,7 @@ func TestBook_keepsAnAddressWhileItsSessionGoesOn(t *testing.T) {
 		learn := func(e activity.Event) (email string, changes []string) {
 			e.Time = time.Now()
 			b := d.open(t, e)
-			settled, _ := b.Settle(e.SessionID, []activity.Event{e})
+			settled, _ := b.Settle(e.SessionID, events{e})
 			known := learn(t, b, settled...)
 			require.NoError(t, d.close(t, b))
 			return known.Email, changed(t, b)
@@ -268,7 +268,7 @@ func TestBook_readsFurtherUsersWhenNeeded(t *testing.T) {
 	e := seen(2, "s", "", "")
 	b := d.open(t, e)
 	d.docs.failGet = errors.New("storage is away")
-	_, err := b.Learn(t.Context(), "s", []activity.Event{e})
+	_, err := b.Learn(t.Context(), "s", events{e})
 	require.ErrorIs(t, err, d.docs.failGet)
 	d.docs.failGet = nil
 	assert.Equal(t, "ada@x.example", learn(t, b, e).Email)

@@ -37,33 +37,21 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 		events      []activity.Event
 		user, email string
 	}{
-		{"nothing from an event without identity", []activity.Event{event(1, "", "")}, "", ""},
-		{"newer wins", []activity.Event{event(1, "anon", "a@x.example"), event(2, "ada", "b@x.example")}, "ada",
-			"b@x.example"},
-		{"late older one changes nothing", []activity.Event{event(2, "ada", "b@x.example"), event(1, "anon", "a@x.example")},
-			"ada", "b@x.example"},
-		{"of one instant the last wins", []activity.Event{event(1, "anon", "a@x.example"), event(1, "ada", "b@x.example")},
-			"ada", "b@x.example"},
-		{"event without identity changes nothing", []activity.Event{event(1, "ada", "a@x.example"), event(2, "", "")}, "ada",
-			"a@x.example"},
-		{"id and email are learnt apart", []activity.Event{event(1, "ada", ""), event(2, "", "a@x.example")}, "ada",
-			"a@x.example"},
-		{"a visitor's email stays when it identifies",
-			[]activity.Event{event(1, "anon", "a@x.example"), known(3, "ada", "")}, "ada", "a@x.example"},
-		{"a visitor's email that comes late", []activity.Event{known(3, "ada", ""), event(2, "anon", "a@x.example")}, "ada",
-			"a@x.example"},
-		{"a visitor's events after identify", []activity.Event{known(1, "ada", "a@x.example"), event(3, "anon", "")}, "anon",
-			"a@x.example"},
-		{"another user's email goes with that user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", "")},
-			"ada", ""},
-		{"another user's email that comes late", []activity.Event{known(3, "ada", ""), known(2, "bob", "b@x.example")},
-			"ada", ""},
-		{"and comes back with the user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", ""),
-			known(4, "bob", "")}, "bob", "b@x.example"},
-		{"email older than the newest email", []activity.Event{event(3, "", "b@x.example"), event(2, "ada", "a@x.example")},
-			"ada", "b@x.example"},
-		{"event without identity is not remembered as newer",
-			[]activity.Event{event(9, "", ""), event(1, "ada", "a@x.example")}, "ada", "a@x.example"},
+		{"nothing from an event without identity", events{event(1, "", "")}, "", ""},
+		{"newer wins", events{event(1, "anon", "a@x"), event(2, "ada", "b@x")}, "ada", "b@x"},
+		{"late older one changes nothing", events{event(2, "ada", "b@x"), event(1, "anon", "a@x")}, "ada", "b@x"},
+		{"of one instant the last wins", events{event(1, "anon", "a@x"), event(1, "ada", "b@x")}, "ada", "b@x"},
+		{"event without identity changes nothing", events{event(1, "ada", "a@x"), event(2, "", "")}, "ada", "a@x"},
+		{"id and email are learnt apart", events{event(1, "ada", ""), event(2, "", "a@x")}, "ada", "a@x"},
+		{"a visitor's email stays when it identifies", events{event(1, "anon", "a@x"), known(3, "ada", "")}, "ada", "a@x"},
+		{"a visitor's email that comes late", events{known(3, "ada", ""), event(2, "anon", "a@x")}, "ada", "a@x"},
+		{"a visitor's events after identify", events{known(1, "ada", "a@x"), event(3, "anon", "")}, "anon", "a@x"},
+		{"another user's email goes with that user", events{known(1, "bob", "b@x"), known(3, "ada", "")}, "ada", ""},
+		{"another user's email that comes late", events{known(3, "ada", ""), known(2, "bob", "b@x")}, "ada", ""},
+		{"and comes back with the user", events{known(1, "bob", "b@x"), known(3, "ada", ""),
+			known(4, "bob", "")}, "bob", "b@x"},
+		{"email older than the newest email", events{event(3, "", "b@x"), event(2, "ada", "a@x")}, "ada", "b@x"},
+		{"event without identity is not remembered as newer", events{event(9, "", ""), event(1, "ada", "a@x")}, "ada", "a@x"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,22 +129,20 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 		after     []activity.Event
 		belonging []string // conversations of the events after the link, as of their arrival
 	}{
-		{"neither is identified", ivy, []activity.Event{bob, at(3, ivy)}, []string{"", ""}},
-		{"and the first has no address anew", ivy, []activity.Event{bob, seen(3, "s", "ivy", ""), bob}, []string{"", "", ""}},
-		{"the first is", known(ivy), []activity.Event{bob, at(3, seen(3, "s", "bob", ""))}, []string{"", ""}},
-		{"an earlier event comes late", ivy, []activity.Event{at(0, bob), at(3, ivy)}, []string{"", "7"}},
-		{"the second only claims to be one", reports(ivy), []activity.Event{bob, reports(at(3, ivy))}, []string{"", "7"}},
+		{"neither is identified", ivy, events{bob, at(3, ivy)}, []string{"", ""}},
+		{"and the first has no address anew", ivy, events{bob, seen(3, "s", "ivy", ""), bob}, []string{"", "", ""}},
+		{"the first is", known(ivy), events{bob, at(3, seen(3, "s", "bob", ""))}, []string{"", ""}},
+		{"an earlier event comes late", ivy, events{at(0, bob), at(3, ivy)}, []string{"", "7"}},
+		{"the second only claims to be one", reports(ivy), events{bob, reports(at(3, ivy))}, []string{"", "7"}},
 		{"an identified one only claims to be", reports(ivy),
-			[]activity.Event{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
-		{"the visitor signs in by a claim", reports(ivy), []activity.Event{names("ivy", seen(2, "s", "bob", ""))},
-			[]string{""}},
-		{"the same address in capitals", ivy, []activity.Event{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
-		{"the same user with a new address", ivy, []activity.Event{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
-		{"another ID without an address", ivy, []activity.Event{seen(2, "s", "anon", "")}, []string{"7"}},
-		{"an identified user without an address", ivy, []activity.Event{known(seen(2, "s", "bob", "")), at(3, ivy)},
-			[]string{"", ""}},
-		{"a signed one", ivy, []activity.Event{signs(seen(2, "s", "bob", ""))}, []string{""}},
-		{"a visitor who signs in", ivy, []activity.Event{names("ivy", seen(2, "s", "bob", "ivy@x.example"))}, []string{"7"}},
+			events{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
+		{"the visitor signs in by a claim", reports(ivy), events{names("ivy", seen(2, "s", "bob", ""))}, []string{""}},
+		{"the same address in capitals", ivy, events{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
+		{"the same user with a new address", ivy, events{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
+		{"another ID without an address", ivy, events{seen(2, "s", "anon", "")}, []string{"7"}},
+		{"an identified user without an address", ivy, events{known(seen(2, "s", "bob", "")), at(3, ivy)}, []string{"", ""}},
+		{"a signed one", ivy, events{signs(seen(2, "s", "bob", ""))}, []string{""}},
+		{"a visitor who signs in", ivy, events{names("ivy", seen(2, "s", "bob", "ivy@x.example"))}, []string{"7"}},
 	} {
 		for _, way := range []struct{ email, user string }{{"Ivy@x.example", ""}, {"", "ivy"}, {"", ""}} {
 			t.Run(fmt.Sprintf("%s, linked by %q", c.name, way.email+way.user), func(t *testing.T) {
@@ -165,7 +151,7 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 				d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", way.email, way.user) })
 				for i, e := range c.after {
 					b := d.open(t, e)
-					learnt := []activity.Event{e}
+					learnt := events{e}
 					s := learn(t, b, learnt...)
 					require.NoError(t, d.close(t, b))
 					assert.Equal(t, c.belonging[i], s.ConversationOf(&learnt[0]), "event %d", i+1)
@@ -275,7 +261,7 @@ func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 
 	bob.Standing, bob.EmailStanding = reported, reported
 	b := d.open(t, ivy)
-	s, err := b.Learn(t.Context(), "s", []activity.Event{ivy}, ivy, bob)
+	s, err := b.Learn(t.Context(), "s", events{ivy}, ivy, bob)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{"ivy", "bob"}, s.Identified())
 }
@@ -293,11 +279,11 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 		after  []activity.Event
 		linked bool // whether the link stays
 	}{
-		{"the address", []activity.Event{identify(2, "ivy@x.example")}, true},
-		{"no address", []activity.Event{identify(2, "")}, true},
-		{"another one", []activity.Event{identify(2, "bob@x.example")}, false},
-		{"another one later", []activity.Event{identify(2, ""), identify(3, "bob@x.example")}, false},
-		{"the address, then a new one", []activity.Event{identify(2, "ivy@x.example"), identify(3, "new@x.example")}, true},
+		{"the address", events{identify(2, "ivy@x.example")}, true},
+		{"no address", events{identify(2, "")}, true},
+		{"another one", events{identify(2, "bob@x.example")}, false},
+		{"another one later", events{identify(2, ""), identify(3, "bob@x.example")}, false},
+		{"the address, then a new one", events{identify(2, "ivy@x.example"), identify(3, "new@x.example")}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, visitor := range []string{"", "anon"} {
@@ -436,6 +422,8 @@ func learn(t testing.TB, b *directory.Book, events ...activity.Event) directory.
 	return s
 }
 
+type events = []activity.Event
+
 // seen returns an event at that second.
 func seen(second int, session, user, email string) activity.Event {
 	return activity.Event{Time: seenBase.Add(time.Duration(second) * time.Second), SessionID: session,
@@ -552,7 +540,7 @@ func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
 
 	assert.Equal(t, "ada@x.example", d.learn(t, seen(1, "s1", "ada", "")).Email)
 	assert.Empty(t, d.learn(t, seen(1, "s2", "bob", "")).Email)
-	b, err := d.Open(t.Context(), "other", []activity.Event{seen(1, "s1", "ada", "")})
+	b, err := d.Open(t.Context(), "other", events{seen(1, "s1", "ada", "")})
 	require.NoError(t, err)
 	assert.Empty(t, learn(t, b, seen(1, "s1", "ada", "")).Email)
 	assert.False(t, d.known(t, ""), "no session is no session")
@@ -592,26 +580,25 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 		events []activity.Event
 		want   string
 	}{
-		{"of nobody in particular", []activity.Event{seen(1, "s1", "", "ada@x.example")}, "s1"},
-		{"the last one, whatever its case", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+		{"of nobody in particular", events{seen(1, "s1", "", "ada@x.example")}, "s1"},
+		{"the last one, whatever its case", events{seen(1, "s1", "ada", "ada@x.example"),
 			seen(2, "s2", "ada", "Ada@x.example")}, "s2"},
-		{"the last one by the time of the events", []activity.Event{seen(2, "s2", "ada", "ada@x.example"),
+		{"the last one by the time of the events", events{seen(2, "s2", "ada", "ada@x.example"),
 			seen(1, "s1", "ada", "ada@x.example")}, "s2"},
-		{"of one instant the last to come", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+		{"of one instant the last to come", events{seen(1, "s1", "ada", "ada@x.example"),
 			seen(1, "s2", "ada", "ada@x.example")}, "s2"},
-		{"back again", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example"),
+		{"back again", events{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example"),
 			seen(3, "s1", "ada", "ada@x.example")}, "s1"},
 		{"an event without address changes nothing",
-			[]activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "")}, "s1"},
+			events{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "")}, "s1"},
 		{"an event without session changes nothing",
-			[]activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "", "ada", "ada@x.example")}, "s1"},
-		{"another address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+			events{seen(1, "s1", "ada", "ada@x.example"), seen(2, "", "ada", "ada@x.example")}, "s1"},
+		{"another address changes nothing", events{seen(1, "s1", "ada", "ada@x.example"),
 			seen(2, "s1", "ada", "new@x.example"), seen(3, "s2", "ada", "new@x.example")}, "s1"},
-		{"another user with the address", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+		{"another user with the address", events{seen(1, "s1", "ada", "ada@x.example"),
 			seen(2, "s2", "bob", "ada@x.example")}, "s2"},
-		{"first without a session",
-			[]activity.Event{seen(2, "", "ada", "ada@x.example"), seen(1, "s1", "ada", "ada@x.example")}, "s1"},
-		{"only without a session", []activity.Event{seen(1, "", "ada", "ada@x.example")}, ""},
+		{"first without a session", events{seen(2, "", "ada", "ada@x.example"), seen(1, "s1", "ada", "ada@x.example")}, "s1"},
+		{"only without a session", events{seen(1, "", "ada", "ada@x.example")}, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -645,28 +632,23 @@ func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
 		events []activity.Event
 		want   string
 	}{
-		"in her own session": {[]activity.Event{seen(1, own, "ada", "ada@x.example")}, own},
-		"in her own, which acted last": {
-			[]activity.Event{seen(1, "s1", "ada", ""), seen(2, own, "ada", "ada@x.example")}, "s1"},
-		"before the session": {[]activity.Event{server, seen(6, "s1", "ada", "")}, "s1"},
-		"after the session":  {[]activity.Event{seen(1, "s1", "ada", ""), server}, "s1"},
-		"the newest of two":  {[]activity.Event{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},
-		"a session states it later": {
-			[]activity.Event{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
-		"a session claims it later": {
-			[]activity.Event{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
-		"a session claimed it before": {
-			[]activity.Event{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
-		"only a session claims it": {
-			[]activity.Event{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
+		"in her own session":           {events{seen(1, own, "ada", "ada@x.example")}, own},
+		"in her own, which acted last": {events{seen(1, "s1", "ada", ""), seen(2, own, "ada", "ada@x.example")}, "s1"},
+		"before the session":           {events{server, seen(6, "s1", "ada", "")}, "s1"},
+		"after the session":            {events{seen(1, "s1", "ada", ""), server}, "s1"},
+		"the newest of two":            {events{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},
+		"a session states it later":    {events{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
+		"a session claims it later":    {events{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
+		"a session claimed it before":  {events{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
+		"only a session claims it":     {events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
 		"another user has it since": {
-			[]activity.Event{server, mallory, seen(6, "s1", "ada", ""), seen(7, "s2", "mallory", "")}, "s2"},
-		"a lower standing takes none":   {[]activity.Event{reported, mallory, higher, seen(7, "s2", "mallory", "")}, "s1"},
-		"a session of a lower standing": {[]activity.Event{reported, seen(6, "s1", "ada", "")}, ""},
-		"the highest before the newest": {[]activity.Event{reported, higher, seen(6, "s2", "ada", "")}, "s1"},
+			events{server, mallory, seen(6, "s1", "ada", ""), seen(7, "s2", "mallory", "")}, "s2"},
+		"a lower standing takes none":   {events{reported, mallory, higher, seen(7, "s2", "mallory", "")}, "s1"},
+		"a session of a lower standing": {events{reported, seen(6, "s1", "ada", "")}, ""},
+		"the highest before the newest": {events{reported, higher, seen(6, "s2", "ada", "")}, "s1"},
 		"a session with another address": {
-			[]activity.Event{seen(1, "s1", "ada", ""), server, seen(6, "s2", "ada", "old@x.example")}, "s1"},
-		"a session of another user since": {[]activity.Event{server, seen(6, "s1", "ada", ""), seen(7, "s1", "bob", "")}, ""},
+			events{seen(1, "s1", "ada", ""), server, seen(6, "s2", "ada", "old@x.example")}, "s1"},
+		"a session of another user since": {events{server, seen(6, "s1", "ada", ""), seen(7, "s1", "bob", "")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, store := newDirectory(0), musttest.New(recent.NewMemory(nil))
@@ -698,7 +680,7 @@ func TestDirectory_keepsTheUserOfAnEmailUntilTheUserIsForgotten(t *testing.T) {
 		for range 4 {
 			e := activity.Event{Time: time.Now(), SessionID: "s", UserID: "ada"}
 			b := d.open(t, e)
-			settled, _ := b.Settle("s", []activity.Event{e})
+			settled, _ := b.Settle("s", events{e})
 			learn(t, b, settled...)
 			require.NoError(t, d.close(t, b))
 			time.Sleep(40 * time.Minute)
@@ -852,7 +834,7 @@ func TestDirectory_passesStorageErrorsThrough(t *testing.T) {
 	_, sessions := d.Sessions(t.Context(), "acme", "s")
 	_, _, ofAddress := d.SessionOf(t.Context(), nil, "acme", "ada@x.example")
 	_, update := d.Update(t.Context(), "acme", "s", func(*directory.Session) { t.Error("there is nothing to change") })
-	_, open := d.Open(t.Context(), "acme", []activity.Event{seen(1, "s", "ada", "")})
+	_, open := d.Open(t.Context(), "acme", events{seen(1, "s", "ada", "")})
 	d.docs.failName = "user/ada"
 	_, _, ofUser := d.Session(t.Context(), "acme", "s")
 	for _, err := range []error{session, sessions, ofAddress, update, open, ofUser} {

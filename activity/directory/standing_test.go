@@ -45,7 +45,7 @@ const (
 
 // The highest standing wins in every order of arrival and of times.
 func TestDirectory_keepsTheHighestStanding(t *testing.T) {
-	inEveryOrder(t, []activity.Event{
+	inEveryOrder(t, events{
 		standing(claimed, claimed, seen(9, "s", "eve", "eve@x.example")),
 		standing(reported, reported, seen(5, "s", "bob", "bob@x.example")),
 		standing(verified, claimed, seen(2, "s", "ada", "wrong@x.example")),
@@ -65,7 +65,7 @@ func TestDirectory_keepsTheHighestStanding(t *testing.T) {
 
 // An address is found in the session where it stands highest.
 func TestDirectory_findsTheSessionOfTheHighestStanding(t *testing.T) {
-	inEveryOrder(t, []activity.Event{
+	inEveryOrder(t, events{
 		standing(claimed, claimed, seen(9, "claims", "ada", "ada@x.example")),
 		standing(verified, claimed, seen(8, "signed by id", "eve", "ada@x.example")),
 		standing(claimed, reported, seen(5, "reports", "ada", "ada@x.example")),
@@ -82,7 +82,7 @@ func TestDirectory_findsTheSessionOfTheHighestStanding(t *testing.T) {
 // The known address of a user is the one with the highest standing as that user's. Neither a claim
 // to be the user nor a claimed address overrides it.
 func TestDirectory_keepsAUsersSignedAddress(t *testing.T) {
-	inEveryOrder(t, []activity.Event{
+	inEveryOrder(t, events{
 		standing(verified, verified, seen(1, "s1", "ada", "ada@x.example")),
 		standing(claimed, verified, seen(5, "s2", "ada", "eve@x.example")), // eve signs her own address
 		standing(verified, claimed, seen(6, "s3", "ada", "typo@x.example")),
@@ -101,7 +101,7 @@ func TestDirectory_keepsAUsersSignedAddress(t *testing.T) {
 
 // An address that a signed user states stays above another that anybody states for that user, though both are claims.
 func TestDirectory_keepsTheAddressOfASignedUser(t *testing.T) {
-	inEveryOrder(t, []activity.Event{
+	inEveryOrder(t, events{
 		standing(verified, claimed, seen(1, "s1", "ada", "ada@x.example")),
 		standing(claimed, claimed, seen(5, "s2", "ada", "eve@x.example")),
 		standing(claimed, verified, seen(6, "s3", "ada", "eve@x.example")),
@@ -167,7 +167,7 @@ func TestDirectory_forgetsStandingsInTime(t *testing.T) {
 func TestBook_withholdsClaims(t *testing.T) {
 	d := newDirectory(0)
 	take := func(e activity.Event) (directory.Session, activity.Event) {
-		events := []activity.Event{e}
+		events := events{e}
 		b := d.open(t, e)
 		b.VerifiedOnly()
 		s := learn(t, b, events...)
