@@ -4,19 +4,22 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/outage"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // The registry learns of registrations by looking at the service's own log. A look compares
-// the log's newest ID with the last one seen, which costs one read, and lists the
-// registrations if they differ. Run looks when the log changes; a request looks before it
-// refuses an unknown credential. Looks happen one at a time, under loading, and change
-// products under mu.
+// the log's newest ID with the last one seen, which costs one read, and reads the
+// registrations that the entries in between name. Run looks when the log changes; a request
+// looks before it refuses an unknown credential. Looks happen one at a time, under loading,
+// and change products under mu.
 
 // Load applies all registrations that can be read. After an error it may have applied only
 // some.
@@ -49,15 +52,22 @@ func (r *Registry) begin(ctx context.Context) error {
 
 func (r *Registry) end() { <-r.loading }
 
-// load is Load with r.loading held. It lists the registrations unless the log is as it was at
-// the last list. After a failover, storage may have lost entries without a newer ID.
+// load is Load with r.loading held. It lists the registrations once, and from then on
+// reads the log's entries about them. If storage has lost entries it lists them
+// again.
 func (r *Registry) load(ctx context.Context) error {
 	bounds, err := r.log.Bounds(ctx, OwnProduct)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("registry: read registrations: %w", err)
-	}
-	if r.listed && bounds.Newest == r.seen && bounds.Lost == r.lost {
+	case !r.listed || bounds.Lost != r.lost:
+	case bounds.Newest == r.seen:
 		return nil
+	case bounds.Newest.Compare(r.seen) > 0:
+		err = r.readOn(ctx, bounds.Newest)
+		if _, ok := errors.AsType[*eventlog.GapError](err); !ok {
+			return err
+		}
 	}
 	if err := r.list(ctx); err != nil {
 		return err
@@ -69,8 +79,56 @@ func (r *Registry) load(ctx context.Context) error {
 	return nil
 }
 
+// readOn applies the registrations that the entries after r.seen name. If some of those
+// entries are gone, it fails with a *[eventlog.GapError]. It advances r.seen after each read,
+// so after an error the next look continues from there.
+func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) error {
+	var entries [64]eventlog.Entry
+	for r.seen.Compare(newest) < 0 {
+		n, err := r.log.Read(ctx, OwnProduct, r.seen, entries[:])
+		if err != nil {
+			return fmt.Errorf("registry: read registrations: %w", err)
+		}
+		if n == 0 {
+			return nil // the rest has just expired
+		}
+		if err := r.reread(ctx, entries[:n]); err != nil {
+			return err
+		}
+		r.seen = entries[n-1].ID
+	}
+	return nil
+}
+
+// reread applies the current state of the registrations that entries name: an entry only
+// states that there was a change, and several entries about one product cost one read.
+func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) error {
+	var names []string
+	for _, entry := range entries {
+		var changed struct {
+			ProductID string `json:"product_id"`
+		}
+		if json.Unmarshal(entry.Data, &changed) == nil && changed.ProductID != "" {
+			names = append(names, registrationPrefix+changed.ProductID)
+		}
+	}
+	slices.Sort(names)
+	docs, err := r.log.Documents().Get(ctx, OwnProduct, slices.Compact(names)...)
+	if err != nil {
+		return fmt.Errorf("registry: read registrations: %w", err)
+	}
+	for _, doc := range docs {
+		if doc.Exists() {
+			r.take(doc)
+		} else {
+			r.forget(strings.TrimPrefix(doc.Name, registrationPrefix))
+		}
+	}
+	return nil
+}
+
 // list applies all existing registrations, and removes the others. A product registered while
-// it runs has an entry after the bounds, so the next look lists it.
+// it runs has an entry after the bounds, so the next look reads it.
 func (r *Registry) list(ctx context.Context) error {
 	const atOnce = 100
 	registered := map[string]bool{}
@@ -94,6 +152,15 @@ func (r *Registry) list(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// forget removes a product that is no longer registered, with its credentials.
+func (r *Registry) forget(productID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.products[productID]; ok && p.version != 0 {
+		r.remove(p)
+	}
 }
 
 // take serves a registration unless it is already served. It applies any version other than

@@ -35,6 +35,7 @@ func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 		assert.Equal(t, []string{"first", "meanwhile"}, there.IDs(), "no registration during a look is missed")
 		assertOpen(t, there, first, "first")
 		log.bounds.Store(0)
+		log.lists.Store(0)
 		time.Sleep(time.Hour)
 		assert.Zero(t, log.bounds.Load())
 		for n := range 300 {
@@ -44,6 +45,24 @@ func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, there.IDs(), 301)
 		assertVoid(t, there, first, "first")
+		assert.Zero(t, log.lists.Load(), "the entries say which registrations to read")
+	})
+}
+
+func TestLoad_listsEverythingAfterAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newMemoryLog()
+		away := attached(t, log)
+		here := attached(t, log)
+		register(t, here, "gone", false)
+		require.NoError(t, away.Load(t.Context()))
+		require.NoError(t, here.Unregister(t.Context(), "gone"))
+		c := register(t, here, "old", false)
+		time.Sleep(2 * eventlog.DefaultTTL)
+		register(t, here, "new", false)
+		require.NoError(t, away.Load(t.Context()))
+		assert.Equal(t, []string{"new", "old"}, away.IDs())
+		assertOpen(t, away, c, "old")
 	})
 }
 

@@ -157,7 +157,6 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 func (r *Registry) change(ctx context.Context, productID string,
 	decide func(document.Document) (document.Change, error),
 ) error {
-	// Servers of the release before read the notice's product.
 	notice, err := jsontext.Marshal(map[string]string{"type": "registration", "product_id": productID})
 	if err != nil {
 		return fmt.Errorf("registry: encode notice: %w", err)

@@ -42,8 +42,8 @@ import (
 //
 // A registration is a document and an entry of the log, committed together under a
 // product ID that no product has, so it is as durable and as shared as the log.
-// Services on one log learn of each other's registrations when the log changes, and look at
-// it once more before they refuse an unknown credential.
+// Services on one log learn of each other's registrations by following the entries, and
+// read the entries once more before they refuse an unknown credential.
 type Registry struct {
 	keys *access.Keyring
 
@@ -60,8 +60,8 @@ type Registry struct {
 	refreshedAt time.Time     // when refresh last looked; guarded by loading
 	refreshErr  error         // result of that look; guarded by loading
 	listed      bool          // whether all registrations have been listed; guarded by loading
-	loaded      chan struct{} // closed at the first listing
-	seen        eventlog.ID   // the bounds' Newest at the last listing; guarded by loading
+	loaded      chan struct{} // closed at the first such listing
+	seen        eventlog.ID   // the newest entry applied since; guarded by loading
 	lost        eventlog.ID   // the bounds' Lost at that listing; guarded by loading
 }
 
