@@ -285,9 +285,8 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 // ServeHandler is like Serve, with another handler, such as a mux with [Service.Handler] at "/" beside
 // the program's own pages.
 func (s *Service) ServeHandler(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	return serve.Serve(ctx, listener, serve.Service{
-		Handler: handler, Stopping: s.Stopping, Run: []func(context.Context) error{s.Run},
-	}, s.log)
+	service := serve.Service{Handler: handler, Stopping: s.Stopping, Run: []func(context.Context) error{s.Run}}
+	return serve.Serve(ctx, listener, service, s.log)
 }
 
 // Stopping marks the start of a stop: from now on /readyz answers 503, and no request waits for the

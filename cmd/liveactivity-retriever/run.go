@@ -166,8 +166,7 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return all, err
 	}
-	reg.MustRegister(streammetrics.Consumer(consumer), streammetrics.Writer(writer),
-		streammetrics.Summarizer(summarizer))
+	reg.MustRegister(streammetrics.Consumer(consumer), streammetrics.Writer(writer), streammetrics.Summarizer(summarizer))
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "liveactivity_retriever_sessions", Help: "Sessions held.",
 	}, func() float64 { return float64(store.Sessions()) }))

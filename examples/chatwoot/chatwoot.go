@@ -72,8 +72,7 @@ const outgoing = 1.0
 
 func (d *desk) do(ctx context.Context, method, conversationID string, body, answer any) error {
 	if n, err := strconv.ParseUint(conversationID, 10, 63); err != nil || n == 0 {
-		return &helpdesk.APIError{Desk: "chatwoot", Op: method, Gone: true,
-			Err: errors.New("not the id of a conversation")}
+		return &helpdesk.APIError{Desk: "chatwoot", Op: method, Gone: true, Err: errors.New("not the id of a conversation")}
 	}
 	path := "/conversations/" + conversationID + "/messages"
 	return d.api.Do(ctx, helpdesk.Request{Op: method + " messages", Method: method, Path: path, Body: body}, answer)

@@ -62,8 +62,7 @@ func Unauthorized(detail, scheme string) *Error {
 // MethodNotAllowed returns a 405 with the allowed methods.
 func MethodNotAllowed(allow string) *Error {
 	return &Error{Status: http.StatusMethodNotAllowed,
-		Detail: "This path does not take that method; see the Allow header.",
-		Header: http.Header{"Allow": {allow}}}
+		Detail: "This path does not take that method; see the Allow header.", Header: http.Header{"Allow": {allow}}}
 }
 
 // Unavailable returns a 503 with a Retry-After of a second: the storage cannot be reached, or

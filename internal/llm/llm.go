@@ -171,10 +171,8 @@ func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionR
 // request returns the request for a set. newerLimit is for models that reason, so it starts
 // with their limit.
 func (c *client) request(prompt string, p parameters) openai.ChatCompletionRequest {
-	request := openai.ChatCompletionRequest{
-		Model:    c.model,
-		Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: prompt}},
-	}
+	request := openai.ChatCompletionRequest{Model: c.model,
+		Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: prompt}}}
 	switch p {
 	case limitAndTemperature:
 		request.Temperature = temperature
@@ -216,8 +214,7 @@ func refusal(err error) string {
 	status, words := 0, ""
 	switch {
 	case errors.Is(err, openai.ErrReasoningModelMaxTokensDeprecated),
-		errors.Is(err, openai.ErrReasoningModelLimitationsOther),
-		errors.Is(err, openai.ErrReasoningSamplingUnsupported):
+		errors.Is(err, openai.ErrReasoningModelLimitationsOther), errors.Is(err, openai.ErrReasoningSamplingUnsupported):
 		return "max_tokens"
 	case errors.As(err, &other): // older vLLM: {"object":"error","message":…}
 		status, words = other.HTTPStatusCode, string(other.Body)

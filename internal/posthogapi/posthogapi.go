@@ -34,14 +34,12 @@ func New(host, project, personalKey string) (*API, error) {
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
-	return &API{
-		http: helpdesk.API{Desk: "PostHog", BaseURL: base,
-			Authorize: func(_ context.Context, header http.Header) error {
-				header.Set("Authorization", "Bearer "+personalKey)
-				return nil
-			}},
-		folder: "/api/environments/" + url.PathEscape(project) + "/hog_functions/",
-	}, nil
+	authorize := func(_ context.Context, header http.Header) error {
+		header.Set("Authorization", "Bearer "+personalKey)
+		return nil
+	}
+	return &API{http: helpdesk.API{Desk: "PostHog", BaseURL: base, Authorize: authorize},
+		folder: "/api/environments/" + url.PathEscape(project) + "/hog_functions/"}, nil
 }
 
 // Destination is a webhook destination. Its name identifies it in the project.

@@ -33,8 +33,7 @@ func connected(product productfile.Product, desks []connector.Desk, triggers []p
 		Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins,
 		IdentitySecrets: product.Identity.Secrets,
 		LinkHosts:       append(origin.Hosts(product.AllowedOrigins), product.LinkHosts...),
-		TakesClaims:     product.Identity.Unverified == productfile.UnverifiedReplies,
-	}
+		TakesClaims:     product.Identity.Unverified == productfile.UnverifiedReplies}
 	if config := product.IntegrationConfig.Proactive; config != nil {
 		connected.Labels = config.ReplyOptionLabels
 		if selected, err := config.Select(triggers...); err == nil && config.Enabled {

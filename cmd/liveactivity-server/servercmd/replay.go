@@ -74,8 +74,7 @@ func replay(ctx context.Context, f replayFlags, c call) error {
 // the log includes entries that have expired since the server stopped.
 func openToReplay(dir string) (*boltlog.Log, error) {
 	log, err := boltlog.Open(dir, &boltlog.Options{
-		ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64},
-	})
+		ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64}})
 	switch {
 	case errors.Is(err, boltlog.ErrInUse):
 		return nil, fmt.Errorf("--data-dir: %s is in use by another process; stop the server first",

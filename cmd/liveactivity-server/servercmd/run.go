@@ -43,10 +43,8 @@ const program = "liveactivity-server"
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liveactivity.Options) error {
 	var added liveactivity.Options
 	if opts != nil {
-		added = liveactivity.Options{
-			Desks: opts.Desks, Triggers: opts.Triggers, Guide: opts.Guide,
-			Model: opts.Model, Reply: opts.Reply, Views: opts.Views,
-		}
+		added = liveactivity.Options{Desks: opts.Desks, Triggers: opts.Triggers, Guide: opts.Guide,
+			Model: opts.Model, Reply: opts.Reply, Views: opts.Views}
 	}
 	for _, c := range commands {
 		words := strings.Fields(c.name)
