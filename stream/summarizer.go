@@ -197,9 +197,8 @@ func (s *Summarizer) next(ctx context.Context, h *history, d history, ok bool) b
 }
 
 // summarize makes the summary of a draft and reports whether it was accepted.
-func (s *Summarizer) summarize(
-	ctx context.Context, h *history, d history, exclusively func(do func() error) error,
-) bool {
+func (s *Summarizer) summarize(ctx context.Context, h *history, d history,
+	exclusively func(do func() error) error) bool {
 	if ctx.Err() != nil {
 		return false
 	}

@@ -23,9 +23,7 @@ const cursorTTL = 30 * 24 * time.Hour
 // Cursor returns the cursor with that name. Only one consumer may use a name at a
 // time: programs that share a log need different names, or they overwrite each
 // other's position. A cursor expires 30 days after its last save.
-func (s *Source) Cursor(name string) *Cursor {
-	return &Cursor{s.log, s.productID, "consumer/" + name}
-}
+func (s *Source) Cursor(name string) *Cursor { return &Cursor{s.log, s.productID, "consumer/" + name} }
 
 // Load returns the cursor saved last, or "" if there is none.
 func (c *Cursor) Load(ctx context.Context) (string, error) {

@@ -196,9 +196,7 @@ func (r *Recorder) end(a *appending) {
 // record records a step, meters it and returns its outcome. It retries for as long as
 // timeout allows. After an error either nothing of the step is recorded, or the outcome
 // is unknown.
-func (r *Recorder) record(
-	ctx context.Context, a *appending, s *step, timeout time.Duration,
-) (activity.Result, error) {
+func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout time.Duration) (activity.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	a.turns = s.appendTurns(a.turns[:0], a.productID)

@@ -188,9 +188,8 @@ func nothing(*transaction) (refusal, err error) { return nil, nil }
 
 // Append implements [eventlog.Log]. When ctx ends while the disk is busy with the commit, it
 // is unknown whether the call had an effect.
-func (l *Log) Append(
-	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
-) error {
+func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}

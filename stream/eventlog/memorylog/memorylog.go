@@ -119,9 +119,8 @@ func (l *Log) product(id string) *product {
 
 // Append implements [eventlog.Log]. It waits only for locks, and does not check whether ctx
 // has ended.
-func (l *Log) Append(
-	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
-) error {
+func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if err := l.append(ctx, productID, entries, changes); err != nil {
 		return err
 	}

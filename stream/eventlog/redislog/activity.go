@@ -199,9 +199,7 @@ func (u users) look(ctx context.Context, productID, userID, name string, n int) 
 }
 
 // Recent implements [recent.Store].
-func (u users) Recent(
-	ctx context.Context, productID string, of recent.Subject, limit int,
-) (recent.Snapshot, error) {
+func (u users) Recent(ctx context.Context, productID string, of recent.Subject, limit int) (recent.Snapshot, error) {
 	if of.UserID == "" {
 		v, err := u.look(ctx, productID, "", heldName(of.SessionID, ""), 0)
 		return recent.Snapshot{Records: v.session(limit), Upto: v.upto}, err

@@ -19,9 +19,7 @@ type clock struct {
 // was last measured when a connection was made or, while Run is running, within the
 // last second. An [eventlog.Recorder] uses this time, so that servers with
 // different clocks agree.
-func (l *Log) Now() time.Time {
-	return l.clock.local().Add(-time.Duration(l.clock.ahead.Load()))
-}
+func (l *Log) Now() time.Time { return l.clock.local().Add(-time.Duration(l.clock.ahead.Load())) }
 
 // measure reads the time of Redis. Without an answer nothing changes. It stores the least
 // possible difference, so that a slow answer does not make clocks differ that may agree.

@@ -38,9 +38,8 @@ type commit struct {
 // Everything is encoded, and invalid arguments are refused, before the round trip. The
 // commit is never sent again: after a storage error it is unknown whether the call had an
 // effect.
-func (l *Log) Append(
-	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
-) error {
+func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}
