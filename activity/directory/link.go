@@ -52,10 +52,7 @@ func (s *Session) GiveWay(at time.Time) {
 
 // rememberLink adds an earlier link.
 func (s *Session) rememberLink(f formerLink) {
-	s.amendPast(func(p *past) {
-		p.Earlier = append(slices.Clip(p.Earlier), f)
-		p.Earlier = p.Earlier[max(0, len(p.Earlier)-maxEarlier):]
-	})
+	s.amendPast(func(p *past) { p.Earlier = addNewest(p.Earlier, f, maxEarlier) })
 }
 
 // Unlink ends the session's links to a conversation, and reports whether there were any.

@@ -192,10 +192,3 @@ func (m *Memory) Drop(productID string) {
 	delete(m.orders, productID)
 	m.held.Drop(productID)
 }
-
-// Bytes returns the memory of a product's sessions in bytes. Expired ones count until they are freed.
-func (m *Memory) Bytes(productID string) int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.held.Bytes(productID)
-}
