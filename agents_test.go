@@ -392,7 +392,7 @@ func TestContext_statesTheStanding(t *testing.T) {
 	assert.Contains(t, s.context("user_id=eve").Text, "User eve (claimed, not verified)")
 }
 
-// A session that claims a user's ID neither passes for the user nor changes what is known of them.
+// A session that claims a user's ID neither passes for the user nor changes the user's data.
 func TestContext_claimsLeadToAUserAsClaims(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, withIdentity(""))
@@ -416,7 +416,7 @@ func TestContext_claimsLeadToAUserAsClaims(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(c.Text, "ago, not verified: "), "only the address is signed, not that ada has it")
 }
 
-// A claim that is linked later does not change who is in a conversation.
+// A claim that is linked later does not change the person of a conversation.
 func TestContext_ofAConversationIsOfTheHighestStanding(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, withIdentity(""), func(o *liveactivity.Options) {

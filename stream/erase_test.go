@@ -162,7 +162,7 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 	assert.EqualValues(t, 1, r.Stats().SkippedRefused, "the batches before the refused erasure are written")
 }
 
-// An erasure of a session ends its link: what somebody does there later waits for another one.
+// An erasure of a session ends its link: later actions there wait for another one.
 func TestWriter_endsTheLinkOfAnErasedSession(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{AwaitLink: true}, func(t *testing.T, w *writing) {
 		require.NoError(t, w.SessionLinked(t.Context(), "s1", "c1"))

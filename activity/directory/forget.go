@@ -54,7 +54,8 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes what an email address has of a person, and reports whether there was any.
+// forget removes the person from an email address, as its session and as its owner, and reports
+// whether it changed anything.
 func (f *fact) forget(who Person) (isChanged bool) {
 	owner := f.Owner
 	if owner != nil && slices.Contains(who.UserIDs, owner.UserID) {

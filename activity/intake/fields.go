@@ -12,8 +12,8 @@ import (
 //
 // A tag has the field's name in JSON, or several names separated by "|", and for a string one of the
 // kinds. A field may also be a bool, another such struct, or a [Value]. Fields without a tag are left
-// alone, and those of an embedded struct count as the outer one's. A value of the wrong type changes
-// nothing, unknown names are skipped, and the last of repeated ones counts.
+// alone, and an embedded struct's fields count as the outer struct's. A value of the wrong type changes
+// nothing, unknown names are skipped, and the last of repeated names counts.
 type Fields[E any] struct{ of *object }
 
 // Value is a field that reads itself. Read must read exactly the next value.

@@ -18,8 +18,8 @@ import (
 // Proof is an event's evidence of an identity. It must not be stored, logged or shown, since its
 // bearer can impersonate the user.
 type Proof struct {
-	// UserHash is the hexadecimal HMAC-SHA256 of the user ID, EmailHash that of the email address in
-	// lower case.
+	// UserHash is the hexadecimal HMAC-SHA256 of the user ID; EmailHash signs the email address in lower
+	// case in the same way.
 	UserHash  string `in:"$user_hash|user_hash,proof"`
 	EmailHash string `in:"$email_hash|email_hash,proof"`
 	// Token is a JWT, HS256: sub is the user ID; exp is required; nbf and email are optional.

@@ -169,10 +169,10 @@ func (r *reading) findConversation() error {
 		return err
 	}
 	var all []participant
-	for i, s := range slices.Backward(known) { // the newest link decides who it is, among those of a standing
+	for i, s := range slices.Backward(known) { // of equal standings the newest link decides
 		if user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID); ok {
 			p := participant{r.ids[i], cmp.Or(user, s.UserID), activity.Claimed}
-			if p.user == s.UserID { // who has left the session counts as claimed
+			if p.user == s.UserID { // a user who has left the session counts as claimed
 				p.standing = s.Standing
 			}
 			all = append(all, p)
@@ -346,7 +346,7 @@ func (r *reading) newest(rank func(sessionID string) int) (found string) {
 }
 
 // address finds the person's address: the requested one, else the one in the user's newest session with an
-// address, among those of the highest standing, else the one recorded for the user.
+// address and the highest standing, else the one recorded for the user.
 func (r *reading) address() error {
 	from := r.newest(func(id string) int {
 		s := r.sessions[id]
@@ -367,8 +367,8 @@ func (r *reading) address() error {
 	return err
 }
 
-// findLink finds the person's conversation, unless the query named it, and its summary: those of the newest
-// session that has one, among those of the highest standing. The link must be the person's.
+// findLink finds the person's conversation, unless the query named it, and its summary. Each comes from the
+// newest session that has one, among the sessions of the highest standing. The link must be the person's.
 func (r *reading) findLink() error {
 	if r.link.ConversationID == "" {
 		s := r.sessions[r.newest(func(id string) int {
