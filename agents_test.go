@@ -377,8 +377,11 @@ func TestContext_statesTheStanding(t *testing.T) {
 	s.happens(false, "$pageview", "ada", "s2", nil)
 	s.happens(false, "$pageview", "eve", "s3", nil)
 	s.happens(true, "$pageview", "bob", "s4", nil)
+	s.happens(true, "$identify", "kim", "", map[string]any{"$set": map[string]any{"email": "kim@x.example"}})
+	s.happens(true, "$pageview", "kim", "s5", nil)
 	for query, want := range map[string]string{
-		"session_id=s0": "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000001": "anonymous",
+		"email=kim@x.example": "reported",
+		"session_id=s0":       "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000001": "anonymous",
 		"user_id=ada": "signed", "email=" + mail: "claimed", "session_id=s1": "signed", "session_id=s2": "claimed",
 		"user_id=eve": "claimed", "user_id=bob": "reported",
 	} {

@@ -57,6 +57,7 @@ type reading struct {
 	link     connector.Link    // the one asked for, or from the person's newest session with one
 	unproven bool              // the link asked for may be forged
 	sure     activity.Standing // of userID where the query found it; no session gives the ID a higher one
+	stated   activity.Standing // of the address that the query found it by; perhaps no session states it
 	upto     recent.Position   // seen is complete up to it; the next answer begins after it
 	seen     recent.Records    // all stored actions of the person, ordered by start
 	ids      []string          // sessions, the one seen last at the end of the list
@@ -139,7 +140,7 @@ func (r *reading) findEmail() error {
 	case err != nil:
 		return err
 	case strings.EqualFold(s.Email, email):
-		r.ids, r.sure = []string{id}, s.Standing
+		r.ids, r.sure, r.stated = []string{id}, s.Standing, s.EmailStanding
 		r.addSubject(s.UserID, id)
 		return nil
 	}

@@ -98,6 +98,7 @@ func (r *reading) setPage(now time.Time) (sessionID string, err error) {
 // link and the ID's standing in the linked sessions. It returns false for an unidentified visitor.
 func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
+	standing = r.stated
 	for _, s := range r.sessions {
 		switch {
 		case r.query.Email != "": // the address was asked for
