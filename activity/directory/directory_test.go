@@ -640,7 +640,8 @@ func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
 		"a session states it later":    {events{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
 		"a session claims it later":    {events{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
 		"a session claimed it before":  {events{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
-		"only a session claims it":     {events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
+		"only a session claims it": {
+			events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
 		"another user has it since": {
 			events{server, mallory, seen(6, "s1", "ada", ""), seen(7, "s2", "mallory", "")}, "s2"},
 		"a lower standing takes none":   {events{reported, mallory, higher, seen(7, "s2", "mallory", "")}, "s1"},
