@@ -1,6 +1,7 @@
 package flat
 
 import (
+	"bytes"
 	"cmp"
 	"strings"
 
@@ -54,6 +55,9 @@ func (d *decoder) object(at string) {
 	isObject, start := d.Kind() == '{', d.Offset()
 	d.Object(func(key []byte) {
 		path := at + string(key)
+		if bytes.IndexByte(key, '.') >= 0 {
+			path = "" // no path leads to this key
+		}
 		field := d.fields[path]
 		text := d.texts[field]
 		switch {

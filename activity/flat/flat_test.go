@@ -94,6 +94,8 @@ func TestDecode_meanings(t *testing.T) {
 			"ignored: malformed"},
 		"a field twice": {`{"name":"Viewed","name":"Clicked","id":"e","device":"d"}`,
 			"e 0s d d false : User clicked an element"},
+		"names like paths": {`{"name":"Clicked","id":"e","device":"d","user.id":"eve","page.element":{"text":"Buy"}}`,
+			"e 0s d d false : User clicked an element"},
 		"no object": {`["x"]`, "ignored: malformed"},
 		"an array":  {`[{"name":"Clicked","id":"e","device":"d"}]`, "e 0s d d false : User clicked an element"},
 		"a batch":   {`{"events":[{"name":"Clicked","id":"e","device":"d"}]}`, "e 0s d d false : User clicked an element"},
