@@ -317,6 +317,10 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	s.erase("?email=ivy@example.com")
 	assert.Empty(t, s.export("ivy/export").Emails)
 	assert.Empty(t, s.export("export?email=ivy@example.com").UserIDs)
+	s.acts("a7", "zoe", "", "$identify", "/", `},"$set":{"email":"zoe@example.com"`)
+	s.acts("a8", "zoe", "s4", "$pageview", "/", "")
+	s.happens(false, "$identify", "zoe", "s5", map[string]any{"$set": map[string]any{"email": "zoe@example.com"}})
+	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 2}, s.erase("/zoe"), "also the session that claims it")
 }
 
 func TestErase_lastsAcrossARestart(t *testing.T) {

@@ -98,6 +98,19 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, owner.UserID, err
 }
 
+// Leads returns the session that an email address leads to and, if events without a session stated it, their
+// user, whichever of them stands higher. Either may be empty.
+func (d *Directory) Leads(ctx context.Context, productID, email string) (sessionID, userID string, err error) {
+	docs, err := d.read(ctx, productID, ofEmail, []string{email})
+	if err != nil {
+		return "", "", err
+	}
+	if owner := docs[0].fact.Owner; owner != nil {
+		userID = owner.UserID
+	}
+	return docs[0].fact.SessionID, userID, nil
+}
+
 // ownSession returns the ID of a user's own session, which is the same on every server. It does
 // not reveal the user's ID, which may be claimed.
 func ownSession(userID string) string {

@@ -108,7 +108,7 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 	if err != nil {
 		return nil, nil, err
 	}
-	last, user, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
+	last, user, err := p.dir.Leads(ctx, productID, email)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,7 +159,7 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 // ledTo returns the session in which an address was last seen, if it is one of the user's
 // sessions: anybody may state the address.
 func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
-	id, _, err := p.dir.SessionOf(ctx, p.log.Activity(), productID, email)
+	id, _, err := p.dir.Leads(ctx, productID, email)
 	if err != nil || id == "" {
 		return nil, err
 	}
