@@ -98,8 +98,8 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, owner.UserID, err
 }
 
-// Leads returns the session that an email address leads to and, if events without a session stated it, their
-// user, whichever of them stands higher. Either may be empty.
+// Leads returns the session where an email address was last seen and, if events without a session stated it,
+// their user, each by its own standing. Either may be empty.
 func (d *Directory) Leads(ctx context.Context, productID, email string) (sessionID, userID string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {

@@ -18,14 +18,20 @@ func standing(user, email activity.Standing, e activity.Event) activity.Event {
 	return e
 }
 
-// inEveryOrder calls f with each order of the events.
-func inEveryOrder(t *testing.T, events []activity.Event, f func(t *testing.T, events []activity.Event)) {
+// inEveryOrder calls f with a directory that has learned the events, for each of their orders.
+func inEveryOrder(t *testing.T, events []activity.Event, f func(t *testing.T, d fixture)) {
 	var order func(n int)
 	orders := 0
 	order = func(n int) {
 		if n == len(events) {
 			orders++
-			t.Run(fmt.Sprint("order ", orders), func(t *testing.T) { f(t, events) })
+			t.Run(fmt.Sprint("order ", orders), func(t *testing.T) {
+				d := newDirectory(0)
+				for _, e := range events {
+					d.learn(t, e)
+				}
+				f(t, d)
+			})
 			return
 		}
 		for i := n; i < len(events); i++ {
@@ -50,11 +56,7 @@ func TestDirectory_keepsTheHighestStanding(t *testing.T) {
 		standing(reported, reported, seen(5, "s", "bob", "bob@x.example")),
 		standing(verified, claimed, seen(2, "s", "ada", "wrong@x.example")),
 		standing(claimed, verified, seen(1, "s", "", "ada@x.example")),
-	}, func(t *testing.T, events []activity.Event) {
-		d := newDirectory(0)
-		for _, e := range events {
-			d.learn(t, e)
-		}
+	}, func(t *testing.T, d fixture) {
 		s, _ := d.session(t, "s")
 		assert.Equal(t, "ada", s.UserID)
 		assert.Equal(t, verified, s.Standing)
@@ -70,11 +72,7 @@ func TestDirectory_findsTheSessionOfTheHighestStanding(t *testing.T) {
 		standing(verified, claimed, seen(8, "signed by id", "eve", "ada@x.example")),
 		standing(claimed, reported, seen(5, "reports", "ada", "ada@x.example")),
 		standing(verified, verified, seen(1, "signs", "ada", "Ada@x.example")),
-	}, func(t *testing.T, events []activity.Event) {
-		d := newDirectory(0)
-		for _, e := range events {
-			d.learn(t, e)
-		}
+	}, func(t *testing.T, d fixture) {
 		assert.Equal(t, "signs", d.sessionOf(t, "ada@x.example"))
 	})
 }
@@ -86,11 +84,7 @@ func TestDirectory_keepsAUsersSignedAddress(t *testing.T) {
 		standing(verified, verified, seen(1, "s1", "ada", "ada@x.example")),
 		standing(claimed, verified, seen(5, "s2", "ada", "eve@x.example")), // eve signs her own address
 		standing(verified, claimed, seen(6, "s3", "ada", "typo@x.example")),
-	}, func(t *testing.T, events []activity.Event) {
-		d := newDirectory(0)
-		for _, e := range events {
-			d.learn(t, e)
-		}
+	}, func(t *testing.T, d fixture) {
 		s := d.learn(t, standing(verified, claimed, seen(9, "new", "ada", "")))
 		assert.Equal(t, "ada@x.example", s.Email)
 		assert.Equal(t, verified, s.EmailStanding)
@@ -105,11 +99,7 @@ func TestDirectory_keepsTheAddressOfASignedUser(t *testing.T) {
 		standing(verified, claimed, seen(1, "s1", "ada", "ada@x.example")),
 		standing(claimed, claimed, seen(5, "s2", "ada", "eve@x.example")),
 		standing(claimed, verified, seen(6, "s3", "ada", "eve@x.example")),
-	}, func(t *testing.T, events []activity.Event) {
-		d := newDirectory(0)
-		for _, e := range events {
-			d.learn(t, e)
-		}
+	}, func(t *testing.T, d fixture) {
 		s := d.learn(t, standing(verified, claimed, seen(9, "new", "ada", "")))
 		assert.Equal(t, "ada@x.example", s.Email)
 		assert.Equal(t, claimed, s.EmailStanding)
