@@ -93,16 +93,17 @@ func (r *Reader) SetString(s *string, limit int) {
 }
 
 // SetText reads a string, number or boolean as text, cut after MaxText bytes. Unlike other texts, one
-// that is not UTF-8 remains so, because different IDs must not become the same.
+// that is not UTF-8, or has half a surrogate pair, is returned as invalid UTF-8, because different IDs
+// must not become the same.
 func (r *Reader) SetText(s *string) {
 	switch r.Kind() {
 	case '{', '[', 'n':
 		r.Skip()
 		return
 	}
-	start := r.Offset()
+	start, halves := r.Offset(), r.Halves()
 	*s = r.Text(MaxText)
-	if !utf8.Valid(r.json[start:r.Offset()]) {
+	if !utf8.Valid(r.json[start:r.Offset()]) || r.Halves() > halves {
 		*s += "\xff"
 	}
 }

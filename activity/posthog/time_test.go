@@ -136,6 +136,7 @@ func TestID_ofUserAndSession(t *testing.T) {
 	escaped := "x" + strings.Repeat("\"", 257) + "y"  // a byte of JSON more for each
 	spaced := strings.Repeat(" ", 1500) + long[:1000] // reading stops before the ID ends
 	latin1 := json.RawMessage("\"M\xfcller\"")        // Möller would read the same
+	half := json.RawMessage(`"M\ud83dller"`)          // and so would half of any other pair
 	cases := []struct {
 		name    string
 		changes object
@@ -168,6 +169,9 @@ func TestID_ofUserAndSession(t *testing.T) {
 		{"a user id in Latin-1", object{"properties.distinct_id": latin1}, nil},
 		{"a session id in Latin-1", object{"properties.$session_id": latin1}, nil},
 		{"an event id in Latin-1", object{"uuid": latin1}, nil},
+		{"a user id with half a character", object{"properties.distinct_id": half}, nil},
+		{"a session id with half a character", object{"properties.$session_id": half}, nil},
+		{"an event id with half a character", object{"uuid": half}, nil},
 		{"an event id that is too long", object{"uuid": long}, nil},
 		{"a session id that is too long with the space around it", object{"properties.$session_id": spaced}, nil},
 		{"a session id of which no part of a character was read",

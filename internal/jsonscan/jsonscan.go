@@ -44,6 +44,7 @@ type Scanner struct {
 	depth   int    // number of open containers
 	fresh   bool   // nothing has been read of the innermost container
 	scratch []byte // buffer for strings with escapes, reused
+	halves  int    // surrogates without their other half, in strings that were read
 	err     error
 }
 
@@ -57,6 +58,10 @@ func (s *Scanner) Reset(b []byte) { *s = Scanner{buf: b, scratch: s.scratch} }
 // Err returns the first mistake, or nil. The end of the input is a mistake only if a value was
 // expected.
 func (s *Scanner) Err() error { return s.err }
+
+// Halves returns how many surrogates without their other half the strings read so far contain. In
+// texts and keys each became U+FFFD, so different strings may have become equal.
+func (s *Scanner) Halves() int { return s.halves }
 
 // Offset returns the number of bytes read: the position after the last value or, after Kind,
 // before the next one.
@@ -322,6 +327,7 @@ func (s *Scanner) escaped() rune {
 			}
 		}
 		s.pos = behind
+		s.halves++
 		return utf8.RuneError
 	}
 	s.fail()
