@@ -327,6 +327,10 @@ func TestLoad_namesFileAndField(t *testing.T) {
 			`"]}, {"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`, "products[1].capture_tokens[0]"},
 		"the same key twice": {key(`"key": "` + secret + `", "external_id": "acme"}, {"key": "` +
 			secret + `", "external_id": "acme"`), "keys[1].key"},
+		"secrets and a key that pages publish as tokens": {`{"products": [{"product_id": "a", "webhook_secret": "` +
+			secret + `"}, {"product_id": "b", "capture_tokens": ["` + secret + `"], "identity": {"secrets": ["x", "` +
+			secret + `"]}}], "keys": [{"key": "` + secret + `", "external_id": "a"}]}`,
+			"products[0].webhook_secret, products[1].identity.secrets[1], keys[0].key"},
 		"external_id that names nothing": {key(`"key": "` + secret + `", "external_id": "acne"`),
 			"keys[0].external_id"},
 		"external_id in other letters": {key(`"key": "` + secret + `", "external_id": "ACME"`), "keys[0].external_id"},

@@ -86,7 +86,27 @@ func (f File) Validate(with Extensions) []string {
 			p.Add("%s.external_id: unknown product %q", at, key.ExternalID)
 		}
 	}
+	f.checkPublic(&p, tokens)
 	return p
+}
+
+// checkPublic adds the secrets and keys that are capture tokens too: every visitor of a page knows
+// those.
+func (f File) checkPublic(p *strictjson.Problems, tokens map[string]bool) {
+	check := func(at, secret string) {
+		if secret != "" && tokens[secret] {
+			p.Add("%s: must not be a capture token, because those are public", at)
+		}
+	}
+	for i, product := range f.Products {
+		check(fmt.Sprintf("products[%d].webhook_secret", i), product.WebhookSecret)
+		for j, secret := range product.Identity.Secrets {
+			check(fmt.Sprintf("products[%d].identity.secrets[%d]", i, j), secret)
+		}
+	}
+	for i, key := range f.Keys {
+		check(fmt.Sprintf("keys[%d].key", i), key.Key)
+	}
 }
 
 // Validate returns all mistakes within the product, in the form of [File.Validate]. It
