@@ -27,7 +27,7 @@ type Observer struct {
 	log       *slog.Logger
 	durations *prometheus.HistogramVec
 
-	warnings outage.Pace // of answers of 503: full storage refuses every request
+	warnings outage.Pace // of answers of 503, by cause: full storage refuses every request
 }
 
 // New returns an observer that logs to log, or slog.Default() for nil, and
@@ -57,7 +57,7 @@ const maxRequestID = 128
 //
 // A line's level depends on the answer: debug below 400, info below 500, warn for 503 and
 // error for the rest, but debug for an error that is marked as an outage. There is at most one
-// warning a minute; the metric counts every answer.
+// warning a minute for each cause; the metric counts every answer.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -107,14 +107,14 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
 	code := cmp.Or(w.status, http.StatusOK) // net/http's answer if a handler wrote nothing
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
-	var cause error
+	var failed, cause error
 	if w.err != nil {
-		cause = w.err.Cause
+		failed, cause = w.err, w.err.Cause
 	}
 	level := slog.LevelDebug
 	switch {
 	case code == http.StatusServiceUnavailable: // the client should retry
-		level = o.warnings.Level(cause)
+		level = o.warnings.Level(failed)
 	case code >= 500:
 		level = outage.Level(cause, slog.LevelError)
 	case code >= 400:

@@ -3,6 +3,7 @@ package observe_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -216,6 +217,32 @@ func TestWrap_warnsOnceAMinute(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		assert.Len(t, o.lines(t), 3)
+	})
+}
+
+// A rare failure must not be hidden behind a frequent one.
+func TestWrap_warnsOfEachCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		causes := []error{httpx.Unavailable(errors.New("full")), httpx.Unavailable(errors.New("busy")),
+			&httpx.Error{Status: http.StatusServiceUnavailable, Detail: "It has not started."}}
+		o := observing(slog.LevelInfo, httpx.Handler(func(http.ResponseWriter, *http.Request) error {
+			n++
+			return causes[n%len(causes)]
+		}))
+		for range 30 {
+			o.serve(get("/"))
+		}
+		assert.Len(t, o.lines(t), len(causes))
+		causes = nil
+		for i := range 100 { // causes that name what they are about
+			causes = append(causes, httpx.Unavailable(fmt.Errorf("no room for %d", i)))
+		}
+		time.Sleep(time.Minute)
+		for range 300 {
+			o.serve(get("/"))
+		}
+		assert.LessOrEqual(t, len(o.lines(t)), len(causes)/4, "the log stays readable")
 	})
 }
 

@@ -5,7 +5,9 @@ package outage
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
@@ -31,8 +33,9 @@ func Level(err error, usual slog.Level) slog.Level {
 // Pace limits how often something is done, whatever happens to the clock of the machine.
 // The zero value is ready; it is safe for concurrent use.
 type Pace struct {
-	mu   sync.Mutex
-	last time.Time
+	mu     sync.Mutex
+	last   time.Time
+	causes map[string]time.Time // when Level returned a warning for each; see maxCauses
 }
 
 // Due reports whether the last time that it returned true is at least this long ago.
@@ -47,12 +50,32 @@ func (p *Pace) Due(least time.Duration) bool {
 	return true
 }
 
-// Level returns the level of a failure that every caller repeats: a warning once a minute, and
-// debug in between or if the error is marked.
+// maxCauses is the number of different causes for which Level returns a warning within a minute.
+const maxCauses = 8
+
+// Level returns the level of a failure that every caller repeats: a warning once a minute for each
+// cause, told apart by the error's text, and debug in between or if the error is marked.
 func (p *Pace) Level(err error) slog.Level {
 	level := Level(err, slog.LevelWarn)
-	if level == slog.LevelWarn && !p.Due(time.Minute) {
+	if level == slog.LevelWarn && !p.isNew(fmt.Sprint(err)) {
 		level = slog.LevelDebug
 	}
 	return level
+}
+
+// isNew reports whether there was no warning for the cause within the last minute, and there may be
+// one now.
+func (p *Pace) isNew(cause string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(p.causes, func(_ string, at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if _, known := p.causes[cause]; known || len(p.causes) == maxCauses {
+		return false
+	}
+	if p.causes == nil {
+		p.causes = map[string]time.Time{}
+	}
+	p.causes[cause] = now
+	return true
 }
