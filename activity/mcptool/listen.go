@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -130,8 +129,8 @@ func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// refuse answers a call with a JSON-RPC error for its parameters.
-func refuse(w http.ResponseWriter, id json.RawMessage, problem string) {
+// refuse answers a call with a JSON-RPC error.
+func refuse(w http.ResponseWriter, id json.RawMessage, code int, problem string) {
 	httpx.WriteJSON(w, http.StatusOK, map[string]any{"jsonrpc": "2.0", "id": id,
-		"error": map[string]any{"code": jsonrpc.CodeInvalidParams, "message": problem}})
+		"error": map[string]any{"code": code, "message": problem}})
 }

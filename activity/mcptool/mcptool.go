@@ -29,6 +29,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -83,7 +84,7 @@ type Options struct {
 // A request without a valid key gets a 401, one whose key lacks the scope a 403, and one whose
 // lookup fails, or finds no room for its answer within 4 seconds, a 503. For a failed tool call
 // the body is a tool error as well. A mistake in the arguments of a tool is a tool error in a
-// 200.
+// 200, and an unknown method an error of JSON-RPC in a 200.
 func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
 	wrong := options.Mistakes{Package: "mcptool"}
 	wrong.Require(lookup != nil, "lookup", "must not be nil")
@@ -117,7 +118,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 		}
 		defer done()
 		if l, id, problem := listening(body, productID); o.Listen != nil && problem != "" {
-			refuse(w, id, problem)
+			refuse(w, id, jsonrpc.CodeInvalidParams, problem)
 			return nil
 		} else if o.Listen != nil && l != nil {
 			done() // the stream may last longer than the request
@@ -133,7 +134,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 		acceptBoth(r.Header)
 		jw := &plainWords{ResponseWriter: w, answer: answerOf(r.Context())}
 		inner.ServeHTTP(jw, r)
-		return jw.err
+		return jw.end(body)
 	}), nil
 }
 

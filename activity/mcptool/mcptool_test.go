@@ -284,11 +284,12 @@ func TestHandler_rejectsInvalidMessages(t *testing.T) {
 		edit   func(*http.Request)
 		status int
 	}{
-		"nothing":           {"", nil, 400},
-		"no JSON":           {`{"jsonrpc":`, nil, 400},
-		"not an object":     {`7`, nil, 400},
-		"no JSON-RPC":       {`{"hello":"world"}`, nil, 400},
-		"an unknown method": {`{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, nil, 400},
+		"nothing":                      {"", nil, 400},
+		"no JSON":                      {`{"jsonrpc":`, nil, 400},
+		"not an object":                {`7`, nil, 400},
+		"no JSON-RPC":                  {`{"hello":"world"}`, nil, 400},
+		"an unknown notification":      {`{"jsonrpc":"2.0","method":"tools/destroy"}`, nil, 400},
+		"an unknown method in a batch": {`[{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}]`, nil, 400},
 		"an old protocol version": {call(`{}`), func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "1999-01-01") },
 			400},
 		"no content type":  {call(`{}`), func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
@@ -315,6 +316,18 @@ func TestHandler_rejectsInvalidMessages(t *testing.T) {
 				assert.Equal(t, "POST", w.Header().Get("Allow"))
 			}
 		})
+	}
+}
+
+// A relay such as mcp-remote answers its client only with a JSON-RPC response: after any other status
+// the client waits in vain.
+func TestHandler_answersAnUnknownMethodByItsID(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	for _, id := range []string{`1`, `"a"`} {
+		w := serve(h, post(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/destroy","params":{}}`))
+		assert.Equal(t, http.StatusOK, w.Code)
+		assert.JSONEq(t, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32601,"message":"Unknown method."}}`,
+			w.Body.String())
 	}
 }
 

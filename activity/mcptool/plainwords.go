@@ -22,6 +22,8 @@ type plainWords struct {
 	answer *answer
 	begun  bool  // WriteHeader was called
 	err    error // the response to send instead; the handler has written nothing then
+	// unknown means that err is about a method that the SDK does not know.
+	unknown bool
 }
 
 // Unwrap is for [http.ResponseController].
@@ -50,6 +52,7 @@ func (w *plainWords) WriteHeader(status int) {
 // rewritten message for a short write.
 func (w *plainWords) Write(p []byte) (int, error) {
 	if w.err != nil {
+		w.unknown = bytes.HasPrefix(p, []byte("JSON RPC not handled"))
 		return len(p), nil
 	}
 	if !w.begun {
@@ -62,6 +65,20 @@ func (w *plainWords) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// end returns the response to send instead of the SDK's, nil for none. It answers a call of an
+// unknown method itself, by its ID: some relays between a client and the server pass on JSON-RPC
+// responses only, and the client would wait in vain. A batch gets the SDK's status.
+func (w *plainWords) end(body []byte) error {
+	var call struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if !w.unknown || json.Unmarshal(body, &call) != nil || !isID(call.ID) {
+		return w.err
+	}
+	refuse(w.ResponseWriter, call.ID, jsonrpc.CodeMethodNotFound, rpcSentences[jsonrpc.CodeMethodNotFound])
+	return nil
 }
 
 // withDetail makes a JSON-RPC response an error of the service as well, by a field in front of
