@@ -194,6 +194,28 @@ func TestSources_findTheUsersSession(t *testing.T) {
 	assert.Equal(t, 1.0, s.bySession()["eves"], "a claim is no part of a signed session")
 }
 
+// A stranger who claims a user's ID gets what the user's server reports, and no standing from it. Nor do claims
+// count as reported because the server reports the same user.
+func TestSources_reportsRaiseNoClaims(t *testing.T) {
+	s := start(t, withIdentity("notes"))
+	server := func(event string) { s.takes(1, "/webhook/acme", event, "X-Webhook-Secret: "+acmeSecret) }
+	identity := func(query string) string { return s.context(query).Identity }
+	s.takes(1, "/segment/v1/page", viewed("stranger", "ada", "browser"), basic(acmeToken))
+	server(identified("", "ada"))
+	server(viewed("", "ada", "server"))
+	assert.Equal(t, map[string]float64{"stranger": 2}, s.bySession())
+	_, address := s.who("stranger", 2)
+	assert.Equal(t, mail, address)
+	for _, query := range []string{"user_id=ada", "session_id=stranger", "email=" + mail} {
+		assert.Equal(t, "claimed", identity(query), query)
+	}
+
+	server(viewed("", "bob", "server"))
+	s.takes(1, "/segment/v1/page", viewed("", "bob", "claim"), basic(acmeToken))
+	assert.Equal(t, "reported", identity("user_id=bob"))
+	assert.Contains(t, s.context("user_id=bob").Text, "not verified: User landed on the claim page")
+}
+
 // hmacSHA1 is Segment's signature of an event.
 func hmacSHA1(secret, event string) string {
 	mac := hmac.New(sha1.New, []byte(secret))

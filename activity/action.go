@@ -127,6 +127,9 @@ type Event struct {
 	Received time.Time
 	// SessionID, UserID and Email are empty if the event has none.
 	SessionID, UserID, Email string
+	// Placed means that the service chose the session, by UserID. The event does not show that the
+	// session is the user's, and so gives it no higher standing.
+	Placed bool
 	// Standing applies to UserID, EmailStanding to Email.
 	Standing, EmailStanding Standing
 	// Identified means that the source knows UserID to be an identified user, not an

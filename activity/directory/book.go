@@ -241,14 +241,18 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	p, s := b.session(sessionID)
 	for i := range events {
 		e := &events[i]
-		b.learn(s, e)
-		if e.Email != "" && e.UserID != "" {
+		inSession := b.learn(s, e)
+		if e.Email == "" {
+			continue
+		}
+		if e.UserID != "" {
 			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
 		}
-		switch {
-		case e.Email != "" && sessionID != "" && sessionID != ownSession(e.UserID):
-			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: e.EmailStanding}, e)
-		case e.Email != "" && e.UserID != "":
+		outside := sessionID == "" || isOwn(sessionID, e.UserID)
+		if !outside {
+			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: inSession}, e)
+		}
+		if e.UserID != "" && (outside || inSession < e.EmailStanding) {
 			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)
 		}
 	}
@@ -280,13 +284,21 @@ func (b *Book) renew(ctx context.Context, sessionID string, s Session) error {
 	return nil
 }
 
-// learn updates a session from an event, after withholding claims where VerifiedOnly is set.
-func (b *Book) learn(s *Session, e *activity.Event) {
+// learn updates a session from an event, after withholding claims where VerifiedOnly is set, and
+// returns the standing of the event's address in the session. A placed event is learned at no higher
+// standing than the session has: whoever claims a user's ID gets that user's placed events.
+func (b *Book) learn(s *Session, e *activity.Event) (ofEmail activity.Standing) {
 	if b.verifiedOnly {
 		s.withhold(e)
 	}
-	s.tellApart(e)
-	s.Learn(*e)
+	said := *e
+	if e.Placed && !isOwn(e.SessionID, e.UserID) {
+		said.Standing, said.EmailStanding = min(e.Standing, s.Standing), min(e.EmailStanding, s.Standing)
+	}
+	s.tellApart(&said)
+	e.Identified = said.Identified
+	s.Learn(said)
+	return said.EmailStanding
 }
 
 // Count adds to the session's number of actions, which determines the index of the next one.

@@ -16,8 +16,8 @@ import (
 // Find returns the session for an event with a user but no session, such as an event from a
 // company's servers. It is the session where the user was active in store within the retention, if
 // there is exactly one that still belongs to the user and has no higher standing than the event.
-// Otherwise it is a session of the user's own. That one begins with an action: until then Find
-// returns "" for an event without an action.
+// Otherwise it is a session of the user's own, one for each standing: in a session of both, claims would
+// count as reported. It begins with an action: until then Find returns "" for an event without an action.
 func (d *Directory) Find(
 	ctx context.Context, store recent.Store, productID string, e *activity.Event) (sessionID string, err error,
 ) {
@@ -25,14 +25,14 @@ func (d *Directory) Find(
 	if err != nil {
 		return "", err
 	}
-	own := ownSession(e.UserID)
+	own := ownSession(e.UserID, e.Standing)
 	hasOwn := e.Action != nil
 	var theirs []int
 	for i := range known {
 		switch {
 		case live[i] == own:
 			hasOwn = true
-		case known[i].UserID == e.UserID:
+		case known[i].UserID == e.UserID && !isOwn(live[i], e.UserID):
 			theirs = append(theirs, i)
 		}
 	}
@@ -86,7 +86,7 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	for i, s := range known {
 		switch {
 		case s.UserID != owner.UserID, s.Standing < owner.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):
-		case ids[i] != ownSession(owner.UserID):
+		case !isOwn(ids[i], owner.UserID):
 			return ids[i], owner.UserID, nil
 		default:
 			sessionID = ids[i]
@@ -111,9 +111,25 @@ func (d *Directory) Leads(ctx context.Context, productID, email string) (session
 	return docs[0].fact.SessionID, userID, nil
 }
 
-// ownSession returns the ID of a user's own session, which is the same on every server. It does
-// not reveal the user's ID, which may be claimed.
-func ownSession(userID string) string {
-	sum := sha256.Sum256([]byte(userID))
-	return "user-" + uuid.UUID(sum[:len(uuid.UUID{})]).String()
+// ownPrefix begins the IDs of users' own sessions.
+const ownPrefix = "user-"
+
+// ownSession returns the ID of a user's own session for events of a standing, which is the same on
+// every server. It does not reveal the user's ID, which may be claimed.
+func ownSession(userID string, standing activity.Standing) string {
+	sum := sha256.Sum256(append([]byte(userID), byte(standing)))
+	return ownPrefix + uuid.UUID(sum[:len(uuid.UUID{})]).String()
+}
+
+// isOwn reports whether a session is the user's own, of any standing.
+func isOwn(sessionID, userID string) bool {
+	if !strings.HasPrefix(sessionID, ownPrefix) {
+		return false
+	}
+	for standing := activity.Claimed; standing <= activity.Signed; standing++ {
+		if sessionID == ownSession(userID, standing) {
+			return true
+		}
+	}
+	return false
 }

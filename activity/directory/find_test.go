@@ -39,6 +39,8 @@ func TestDirectory_Find_findsTheOneSessionOfAUser(t *testing.T) {
 		"one that stands higher":  {[]session{{"s", "ada", activity.Reported}}, claim, own},
 		"one that stands no higher": {[]session{{"s", "ada", activity.Reported}},
 			&activity.Event{UserID: "ada", Standing: activity.Signed}, "s"},
+		"her own, with claims only": {[]session{{own, "ada", activity.Claimed}},
+			&activity.Event{UserID: "ada", Standing: activity.Reported}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, docs := musttest.New(recent.NewMemory(nil)), musttest.New(document.NewMemory(nil))

@@ -117,6 +117,24 @@ func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
 	assert.Equal(t, "s1", d.sessionOf(t, "ada@x.example"))
 }
 
+// An event that was placed in a session by its user's ID gives the session no standing of its own: anybody can
+// claim the ID. The user keeps the address as it was reported.
+func TestDirectory_placedEventsRaiseNoSession(t *testing.T) {
+	for _, is := range []activity.Standing{claimed, reported} {
+		d := newDirectory(0)
+		d.learn(t, standing(is, is, seen(1, "s", "ada", "")))
+		placed := standing(reported, reported, seen(2, "s", "ada", "ada@x.example"))
+		placed.Placed = true
+		s := d.learn(t, placed)
+		assert.Equal(t, []activity.Standing{is, is}, []activity.Standing{s.Standing, s.EmailStanding})
+		assert.Equal(t, "ada@x.example", s.Email, "which belongs to the user")
+		assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+		s = d.learn(t, standing(reported, claimed, seen(3, "new", "ada", "")))
+		assert.Equal(t, "ada@x.example", s.Email)
+		assert.Equal(t, reported, s.EmailStanding)
+	}
+}
+
 // Claims displace neither the user nor the record that keeps the user's actions from others.
 func TestSession_isNotTakenOverByClaims(t *testing.T) {
 	var s directory.Session

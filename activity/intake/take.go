@@ -246,7 +246,7 @@ func (t *taking) place(ctx context.Context) error {
 			}
 			found[who] = sessionID
 		}
-		e.SessionID = sessionID
+		e.SessionID, e.Placed = sessionID, true
 	}
 	return nil
 }
