@@ -118,11 +118,7 @@ func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) error {
 		return fmt.Errorf("registry: read registrations: %w", err)
 	}
 	for _, doc := range docs {
-		if doc.Exists() {
-			r.take(doc)
-		} else {
-			r.forget(strings.TrimPrefix(doc.Name, registrationPrefix))
-		}
+		r.take(doc)
 	}
 	return nil
 }
@@ -131,7 +127,7 @@ func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) error {
 // it runs has an entry after the bounds, so the next look reads it.
 func (r *Registry) list(ctx context.Context) error {
 	const atOnce = 100
-	registered := map[string]bool{}
+	listed := map[string]bool{}
 	for after, more := "", true; more; {
 		docs, err := r.log.Documents().List(ctx, OwnProduct, registrationPrefix, after, atOnce)
 		if err != nil {
@@ -139,34 +135,24 @@ func (r *Registry) list(ctx context.Context) error {
 		}
 		for _, doc := range docs {
 			after = doc.Name
-			registered[strings.TrimPrefix(doc.Name, registrationPrefix)] = true
+			listed[doc.Name] = true
 			r.take(doc)
 		}
 		more = len(docs) == atOnce
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, p := range r.products {
-		if p.version != 0 && !registered[id] {
-			r.remove(p)
+	for _, id := range r.IDs() {
+		if name := registrationPrefix + id; !listed[name] {
+			r.take(document.Document{Name: name})
 		}
 	}
 	return nil
 }
 
-// forget removes a product that is no longer registered, with its credentials.
-func (r *Registry) forget(productID string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p, ok := r.products[productID]; ok && p.version != 0 {
-		r.remove(p)
-	}
-}
-
-// take serves a registration unless it is already served. It applies any version other than
-// the served one, even an older one, since storage may have lost the newer. Products of the
-// file take precedence over registrations. A registration that is damaged or unknown to this
-// program is logged: it is served without the desks that cannot be opened, or not at all.
+// take serves a registration unless it is already served, and ends one that no longer exists.
+// It applies any version other than the served one, even an older one, since storage may have
+// lost the newer. Products of the file take precedence over registrations. A registration that
+// is damaged or unknown to this program is logged: it is served without the desks that cannot
+// be opened, or not at all.
 func (r *Registry) take(doc document.Document) {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
@@ -178,14 +164,14 @@ func (r *Registry) take(doc document.Document) {
 	var reg registration
 	err := json.Unmarshal(doc.Value, &reg)
 	isWhole := productID != "" && reg.Product.ProductID == productID && (reg.Removed || len(reg.KeySHA256) == sha256.Size)
-	if err != nil || !isWhole {
+	if doc.Exists() && (err != nil || !isWhole) {
 		r.notServed(productID, "it is damaged")
 		return
 	}
 	if exists {
 		r.remove(old)
 	}
-	if reg.Removed {
+	if reg.Removed || !doc.Exists() {
 		return
 	}
 	p, wrong := r.open(reg.Product)
