@@ -25,38 +25,26 @@ var asyncAPI []byte
 // OpenAPI returns the OpenAPI document for a server with this public URL. If it
 // is empty, addresses are relative to the document's own.
 func OpenAPI(publicURL string) []byte {
-	type server struct {
-		URL string `json:"url"`
-	}
+	document := replaced(openAPI, "version", version.Version())
 	if publicURL == "" {
-		return filled(openAPI, nil)
+		return document
 	}
-	return filled(openAPI, []server{{strings.TrimRight(publicURL, "/")}})
+	return replaced(document, "servers", []map[string]string{{"url": strings.TrimRight(publicURL, "/")}})
 }
 
 // AsyncAPI returns the AsyncAPI document for a server with this public URL. If
 // it is empty, the document names no server.
 func AsyncAPI(publicURL string) []byte {
-	type server struct {
-		Host     string `json:"host"`
-		Pathname string `json:"pathname,omitempty"`
-		Protocol string `json:"protocol"`
-	}
+	document := replaced(asyncAPI, "version", version.Version())
 	u, err := url.Parse(publicURL)
 	if err != nil || u.Host == "" {
-		return filled(asyncAPI, nil)
-	}
-	return filled(asyncAPI, map[string]server{"live": {u.Host, strings.TrimRight(u.EscapedPath(), "/"), u.Scheme}})
-}
-
-// filled returns the document with the program's version, and with the servers
-// unless they are nil.
-func filled(document []byte, servers any) []byte {
-	document = replaced(document, "version", version.Version())
-	if servers == nil {
 		return document
 	}
-	return replaced(document, "servers", servers)
+	server := map[string]string{"host": u.Host, "protocol": u.Scheme}
+	if path := strings.TrimRight(u.EscapedPath(), "/"); path != "" {
+		server["pathname"] = path
+	}
+	return replaced(document, "servers", map[string]any{"live": server})
 }
 
 // replaced returns the document with a new value for the first field of that name, and keeps
