@@ -54,8 +54,8 @@ type Session struct {
 type state struct {
 	Others         []string          `json:"identified,omitempty"` // other users that events identified; the newest last
 	Clock          clock             `json:"clock,omitzero"`
-	Noticed        *noticed          `json:"noticed,omitempty"`
-	Past           *past             `json:"past,omitempty"`
+	Noticed        noticed           `json:"noticed,omitzero"`
+	Past           past              `json:"past,omitzero"`
 	StatedEmail    string            `json:"email,omitempty"` // the address stated last, of any user
 	StatedStanding activity.Standing `json:"email_standing,omitempty"`
 	UserBy         provenance        `json:"user_by,omitzero"`
@@ -81,7 +81,7 @@ func (s *Session) Learn(e activity.Event) {
 	}
 	s.addIdentified(before)
 	if e.Email != "" {
-		s.rememberStatement(Statement{e.UserID, e.Email})
+		s.Past.Stated = addNewest(s.Past.Stated, Statement{e.UserID, e.Email}, maxStated)
 	}
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
@@ -128,37 +128,11 @@ type Statement struct {
 // maxStated is the number of statements that a session remembers.
 const maxStated = 8
 
-// past is the part of a session that only erasures and exports need. Copies of a session share
-// it, so it is replaced, not modified; see amendPast.
+// past is the part of a session that only erasures and exports need. Copies of a session share its
+// lists, so they are replaced, not modified.
 type past struct {
 	Stated  []Statement  `json:"stated,omitempty"`
 	Earlier []formerLink `json:"earlier,omitempty"` // links before the former, and links that gave way, the newest last
-}
-
-// remembered returns the session's past, which must not be modified.
-func (s *Session) remembered() past {
-	if s.Past == nil {
-		return past{}
-	}
-	return *s.Past
-}
-
-// amendPast replaces the session's past by a copy that change has modified. The function must not
-// modify elements of its lists in place.
-func (s *Session) amendPast(change func(*past)) {
-	p := s.remembered()
-	if change(&p); len(p.Stated)+len(p.Earlier) == 0 {
-		s.Past = nil
-		return
-	}
-	s.Past = &p
-}
-
-// rememberStatement remembers a statement.
-func (s *Session) rememberStatement(said Statement) {
-	if !slices.Contains(s.remembered().Stated, said) {
-		s.amendPast(func(p *past) { p.Stated = addNewest(p.Stated, said, maxStated) })
-	}
 }
 
 // hasIdentified reports whether an event of the session identified the user.
@@ -179,7 +153,7 @@ func (s *Session) Identified() []string {
 // Stated returns the newest addresses that the session's own events stated, each with its user ID.
 // The caller owns the slice.
 func (s *Session) Stated() []Statement {
-	all := slices.Clone(s.remembered().Stated)
+	all := slices.Clone(s.Past.Stated)
 	isIt := func(said Statement) bool { return said.Email == s.StatedEmail }
 	if s.StatedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
 		all = append(all, Statement{s.EmailBy.Identified, s.StatedEmail})

@@ -36,7 +36,7 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 			UserID: "u", Actions: 3, state: state{
 				UserBy:      provenance{At: at, Identified: "u"},
 				StatedEmail: "a@b.c", EmailBy: provenance{At: at, Identified: "v"},
-				Past:  &past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
+				Past:  past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
 				Clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
 			},
 		},
@@ -59,7 +59,7 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 }
 
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
-	s := Session{state: state{Past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
+	s := Session{state: state{Past: past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
 		{"zendesk", "2", "bob", time.Time{}, ""},
 		{"zendesk", "3", "", time.Time{}, ""}}}}}
 	s.forget([]string{"ada"}, nil)
@@ -74,7 +74,7 @@ func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
 		former := link("2", "Ada@x.example")
 		return Session{UserID: "bob", Desk: "zendesk", ConversationID: "1", state: state{
 			LinkEmail: "ada@x.example", Former: &former,
-			Past: &past{Earlier: []formerLink{link("3", "ada@x.example"), link("4", "")},
+			Past: past{Earlier: []formerLink{link("3", "ada@x.example"), link("4", "")},
 				Stated: []Statement{{"ada", "ada@x.example"}}}}}
 	}
 	for name, c := range map[string]struct{ userIDs, emails, theirs, left []string }{

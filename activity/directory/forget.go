@@ -82,10 +82,8 @@ func (s *Session) forget(userIDs, emails []string) {
 		s.StatedEmail, s.StatedStanding, s.EmailBy = "", activity.Claimed, provenance{}
 	}
 	s.dropLinks(theirs)
-	s.amendPast(func(p *past) {
-		p.Stated = slices.DeleteFunc(slices.Clone(p.Stated), func(said Statement) bool {
-			return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
-		})
+	s.Past.Stated = slices.DeleteFunc(slices.Clone(s.Past.Stated), func(said Statement) bool {
+		return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
 	})
 	s.setEmail()
 }

@@ -46,13 +46,8 @@ const maxEarlier = 4
 // GiveWay ends the session's link in favor of another one. No events belong to its conversation
 // any more, but Conversations still returns it.
 func (s *Session) GiveWay(at time.Time) {
-	s.rememberLink(s.link(at))
+	s.Past.Earlier = addNewest(s.Past.Earlier, s.link(at), maxEarlier)
 	s.endLink()
-}
-
-// rememberLink adds an earlier link.
-func (s *Session) rememberLink(f formerLink) {
-	s.amendPast(func(p *past) { p.Earlier = addNewest(p.Earlier, f, maxEarlier) })
 }
 
 // Unlink ends the session's links to a conversation, and reports whether there were any.
@@ -73,7 +68,7 @@ func (s *Session) dropLinks(drops func(formerLink) bool) {
 	if s.Former != nil && drops(*s.Former) {
 		s.Former = nil
 	}
-	s.amendPast(func(p *past) { p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), drops) })
+	s.Past.Earlier = slices.DeleteFunc(slices.Clone(s.Past.Earlier), drops)
 }
 
 // keepLink ends the link if an identified user other than the link's has appeared. A link without
@@ -96,7 +91,7 @@ func (s *Session) keepLink() {
 		s.LinkUser = ""
 	}
 	if s.Former != nil {
-		s.rememberLink(*s.Former)
+		s.Past.Earlier = addNewest(s.Past.Earlier, *s.Former, maxEarlier)
 	}
 	former := s.link(time.UnixMicro(s.UserBy.At).UTC())
 	s.Former = &former
@@ -200,7 +195,7 @@ func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation
 	if s.Former != nil {
 		add(*s.Former)
 	}
-	for _, f := range slices.Backward(s.remembered().Earlier) {
+	for _, f := range slices.Backward(s.Past.Earlier) {
 		add(f)
 	}
 	return all

@@ -24,21 +24,11 @@ type seenClick struct {
 	Marks []string `json:"marks,omitempty"`
 }
 
-// noticed holds a session's recent errors and the clicks that a mark may follow. Copies of a
-// session share it, so it is replaced, not modified; see notice.
+// noticed holds a session's recent errors and the clicks that a mark may follow. Only the book's own
+// session may be asked for it: copies share the lists, which are modified.
 type noticed struct {
 	Errors []seenError `json:"errors,omitempty"`
 	Clicks []seenClick `json:"clicks,omitempty"`
-}
-
-// notice replaces the session's noticed by a copy, which the caller may modify, and returns it.
-func (s *Session) notice() *noticed {
-	n := &noticed{}
-	if s.Noticed != nil {
-		n.Errors, n.Clicks = slices.Clone(s.Noticed.Errors), slices.Clone(s.Noticed.Clicks)
-	}
-	s.Noticed = n
-	return n
 }
 
 // clickSum returns the hash of an event's user and target, by which a mark finds its click.
@@ -63,7 +53,7 @@ func (b *Book) ApplyMarks(sessionID string, events []activity.Event) (left []act
 		return events, 0
 	}
 	_, s := b.session(sessionID)
-	known, clicks := s.notice(), map[int]*activity.Event{} // those of the events by index
+	known, clicks := &s.Noticed, map[int]*activity.Event{} // those of the events by index
 	next, marks := s.Actions, false
 	for i := range events {
 		e := &events[i]
@@ -158,7 +148,7 @@ func (b *Book) DropRepeated(sessionID string, events []activity.Event) (kept []a
 // repeats reports whether the session has seen the error before, and remembers it otherwise.
 func (s *Session) repeats(e *activity.Event) bool {
 	now := seenError{hashOf(e.UserID + "\x00" + e.Action.Description), e.Time.UnixMicro()}
-	known := s.notice()
+	known := &s.Noticed
 	for _, seen := range known.Errors {
 		if seen.Sum == now.Sum && time.Duration(max(now.At-seen.At, seen.At-now.At))*time.Microsecond <= repeatWithin {
 			return true
