@@ -46,7 +46,7 @@ func TestCheckCurrent_refusesByTheProductsPresentState(t *testing.T) {
 				said = said[1:]
 				return err
 			}
-			assert.Equal(t, tt.want, status(access.CheckCurrent(products, "acme", check)))
+			assert.Equal(t, tt.want, status(access.CheckCurrent(products.Refresh, "acme", check)))
 			assert.Empty(t, said)
 			assert.Equal(t, tt.refreshes, len(products.products))
 			assert.Subset(t, []string{"acme"}, products.products)

@@ -23,10 +23,7 @@ const (
 )
 
 // Products looks up products. Its methods are called concurrently, for every request. An error makes
-// the response a 503. Implementations whose products other processes may change also implement
-// [access.Refresher].
-//
-// [access.Refresher]: https://pkg.go.dev/github.com/liveactivity/liveactivity/activity/access#Refresher
+// the response a 503.
 type Products interface {
 	// ProductOfID returns the product with an ID. It reports false, which makes the response a
 	// 404, if there is none.
@@ -60,6 +57,9 @@ type Options struct {
 	Metrics    prometheus.Registerer // registers liveactivity_events_total and others; may be nil
 	Meter      tracing.Meter         // counts ignored events that never reach the sink; may be nil
 	Logger     *slog.Logger          // logs reasons for ignoring events at debug level; slog.Default()
+	// Refresh refreshes a product that other processes may have changed; see CheckCurrent of
+	// package access.
+	Refresh func(productID string) error
 	// SessionOf returns the session for an event with a user but no session, or "" for none; see
 	// [directory.Directory.Find]. If nil, such events have no session. It is called concurrently, must
 	// not retain the event, and has 3 seconds for all events of a request. An error makes the

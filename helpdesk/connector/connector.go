@@ -56,8 +56,7 @@ import (
 )
 
 // Products returns the configuration of products. It is called often and must be safe for
-// concurrent use. An implementation whose products other processes may change also implements
-// [access.Refresher].
+// concurrent use.
 type Products interface {
 	// Product returns the configuration of a product, and false for an unknown one. An error
 	// means that storage is unavailable.
@@ -152,6 +151,9 @@ type Options struct {
 	Meter tracing.Meter
 	// Tracer receives each note, summary and offer that a desk is given; nil for none.
 	Tracer tracing.Tracer
+	// Refresh refreshes a product that other processes may have changed; see
+	// [access.CheckCurrent].
+	Refresh func(productID string) error
 
 	Logger  *slog.Logger          // slog.Default()
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them

@@ -195,7 +195,7 @@ func (r *Registry) ProductOfID(productID string) (intake.Product, bool, error) {
 	})
 }
 
-// Refresh implements access.Refresher. A product of the product file is never stale. It blocks
+// Refresh is for access.CheckCurrent. A product of the product file is never stale. It blocks
 // for at most about a second if storage hangs.
 func (r *Registry) Refresh(productID string) error {
 	if r.isFixed(productID) {
