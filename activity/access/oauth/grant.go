@@ -62,7 +62,6 @@ const maxAccess = 8
 
 const (
 	grantPrefix = "oauth/grant/"
-	maxUses     = 10_000      // grants whose last use is remembered
 	useEvery    = time.Minute // how often the last use of a grant is stored
 )
 
@@ -193,9 +192,8 @@ func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) err
 	return nil
 }
 
-// list returns the grants of a product, including ones whose code was not used yet, with the
-// last uses that this server knows of. It reads a page at a time, so a grant that changes in the
-// meantime may be seen before or after its change.
+// list returns the grants of a product, including ones whose code was not used yet. It reads a
+// page at a time, so a grant that changes in the meantime may be seen before or after its change.
 func (s *Server) list(ctx context.Context, productID string) (all []stored, err error) {
 	const atOnce = 100
 	for after, more := "", true; more; {
@@ -206,9 +204,6 @@ func (s *Server) list(ctx context.Context, productID string) (all []stored, err 
 		for _, doc := range docs {
 			after = doc.Name
 			if g, err := decodeGrant(doc); err == nil {
-				if used, ok := s.uses.Get(useName(productID, g.id())); ok && used.After(g.Used) {
-					g.Used = used
-				}
 				all = append(all, g)
 			}
 		}
@@ -277,14 +272,9 @@ func (s *Server) keyOfAccess(ctx context.Context, t token) (key [sha256.Size]byt
 	return [sha256.Size]byte(g.Key), t.productID, nil
 }
 
-// useName is the key of a grant's last use in Server.uses: a grant ID alone is unique in its
-// product only.
-func useName(productID, id string) string { return productID + separator + id }
-
-// use remembers the use of a grant, and stores it once in useEvery, because reading must not
-// cost a write each time. Failing to store a use is not an error; g is not modified.
+// use stores the use of a grant, once in useEvery, because reading must not cost a write each
+// time. Failing to store a use is not an error; g is not modified.
 func (s *Server) use(ctx context.Context, productID string, g *stored, now time.Time) {
-	s.uses.Add(useName(productID, g.id()), now)
 	if now.Sub(g.Used) < useEvery {
 		return
 	}
@@ -302,7 +292,7 @@ type Grant struct {
 	RedirectHost string  `json:"redirect_host"` // where the answer went
 	Scope        string  `json:"scope"`
 	CreatedAt    float64 `json:"created_at"`   // epoch seconds
-	LastUsedAt   float64 `json:"last_used_at"` // epoch seconds; up to a minute behind uses on other servers
+	LastUsedAt   float64 `json:"last_used_at"` // epoch seconds; up to a minute behind
 }
 
 // Grants returns the grants of a product whose keys exist, the newest first. An error

@@ -29,7 +29,6 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -72,15 +71,11 @@ type Server struct {
 	docs document.Store
 	log  *slog.Logger
 
+	documents *fetcher // of clients that are known by a URL
 	// changing serializes changes to the list of clients within this process. Servers that
 	// share a storage rely on compare-and-set; the semaphore only keeps the requests of one
 	// server from conflicting with each other.
-	//
-	// uses holds the last uses of grants by [useName]. They are newer than in storage, which
-	// sees one a minute: see [Server.use].
-	documents *fetcher                      // of clients that are known by a URL
-	changing  *semaphore.Weighted           // one at a time
-	uses      *lru.Cache[string, time.Time] // safe for concurrent use
+	changing *semaphore.Weighted // one at a time
 }
 
 // New returns the authorization server of the MCP server at publicURL + "/mcp". Without a
@@ -95,9 +90,8 @@ func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Opti
 		return nil, err
 	}
 	o := *cmp.Or(opts, &Options{})
-	uses, _ := lru.New[string, time.Time](maxUses) // fails for sizes below 1
 	s := &Server{keys: keys, docs: docs, log: cmp.Or(o.Logger, slog.Default()),
-		documents: newFetcher(), changing: semaphore.NewWeighted(1), uses: uses}
+		documents: newFetcher(), changing: semaphore.NewWeighted(1)}
 	if u, ok := usable(publicURL); ok {
 		s.issuer, s.prefix = strings.TrimRight(publicURL, "/"), strings.TrimRight(u.EscapedPath(), "/")
 		s.resource = s.issuer + "/mcp"
