@@ -74,10 +74,8 @@ func mayBeEscaped(r rune) bool {
 // AppendTime appends a number of seconds in the form of encoding/json. NaN and infinities are
 // an error; dst is then unchanged.
 func AppendTime(dst []byte, seconds float64) ([]byte, error) {
-	// Up to the year 2112, whole microseconds are the shortest form of the number.
-	const exact = 1 << 52
-	if at := int64(math.Round(seconds * 1e6)); at != 0 && -exact < at && at < exact && float64(at)/1e6 == seconds {
-		return AppendSeconds(dst, at), nil
+	if size := math.Abs(seconds); 1 <= size && size < 1e21 { // without an exponent
+		return strconv.AppendFloat(dst, seconds, 'f', -1, 64), nil
 	}
 	text, err := json.Marshal(seconds)
 	return append(dst, text...), err
@@ -85,18 +83,5 @@ func AppendTime(dst []byte, seconds float64) ([]byte, error) {
 
 // AppendSeconds appends microseconds as decimal seconds, without trailing zeros.
 func AppendSeconds(dst []byte, micros int64) []byte {
-	if micros < 0 {
-		dst, micros = append(dst, '-'), -micros
-	}
-	dst = strconv.AppendInt(dst, micros/1e6, 10)
-	fraction := micros % 1e6
-	if fraction == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for scale := int64(1e5); fraction > 0; scale /= 10 {
-		dst = append(dst, byte('0'+fraction/scale))
-		fraction %= scale
-	}
-	return dst
+	return strconv.AppendFloat(dst, float64(micros)/1e6, 'f', -1, 64)
 }
