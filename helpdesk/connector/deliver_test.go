@@ -188,10 +188,16 @@ func TestFollow_splitsALongNoteBetweenLines(t *testing.T) {
 
 func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 	notes := summaries(3)
-	var metered tracing.Flow
+	var metered, traced tracing.Flow
 	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f tracing.Flow) {
 		assert.Equal(t, "acme", productID)
 		metered = metered.Plus(f)
+	}, Tracer: func(s tracing.Step) {
+		if s.Name == tracing.Summary {
+			traced.Summaries++
+		} else {
+			traced.Notes++
+		}
 	}}
 	withDesk(t, notes, opts, func(t *testing.T, f *following) {
 		f.begins(t, "a")
@@ -220,6 +226,7 @@ func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 			assert.Equal(t, i < 8, n.redacted, "%s: a summary replaces the notes and the summary before it", n.text)
 		}
 		assert.Equal(t, tracing.Flow{Notes: 7, Summaries: 2}, metered)
+		assert.Equal(t, metered, traced, "as the desk received them")
 	})
 }
 

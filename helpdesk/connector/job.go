@@ -210,17 +210,17 @@ func (j *job) carryOut(ctx context.Context, s *step) error {
 func (j *job) trace(s *step, began time.Time, err error) {
 	traced := tracing.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
 	switch {
-	case s.kind == kindNote && s.text != "":
+	case s.kind == kindOffer:
+		traced.Name, traced.Actions = tracing.Offer, []tracing.Action{s.match.newest}
+	case s.kind != kindNote, s.writing.Text == "":
+		return
+	case s.writing.Summary != nil:
+		traced.Name = tracing.Summary
+	default:
 		traced.Name = tracing.Note
 		for i := range s.actions {
 			traced.Actions = append(traced.Actions, tracing.ActionOf(s.writing.Session, &s.actions[i]))
 		}
-	case s.kind == kindSummary:
-		traced.Name = tracing.Summary
-	case s.kind == kindOffer && s.match != nil:
-		traced.Name, traced.Actions = tracing.Offer, []tracing.Action{s.match.newest}
-	default:
-		return
 	}
 	j.d.opts.Tracer(traced)
 }
@@ -282,7 +282,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 	switch {
 	case s.doubt:
 		return nil
-	case s.kind == kindNote, s.kind == kindSummary:
+	case s.kind == kindNote:
 		if err := j.markClaimed(ctx, s.writing); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 			if of == nil || of.UserID != s.writing.UserID { // it was erased in the meantime
 				return errMoot
 			}
-			if c.Writing = s.writing; s.kind == kindNote {
+			if c.Writing = s.writing; s.writing.Summary == nil {
 				s.writing.History = of.historyWith(s.actions, j.d.opts.Model != nil)
 			}
 			return nil
@@ -353,15 +353,15 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		}
 	}
 	switch s.kind {
-	case kindNote, kindSummary:
-		if s.text == "" {
+	case kindNote:
+		if s.writing.Text == "" {
 			return o
 		}
 		if s.doubt {
-			o = j.find(ctx, id, s)
+			o = j.find(ctx, id, s.writing)
 		}
 		if !o.yes && !(s.doubt && s.writing.Erased) {
-			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.text); return err })
+			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.writing.Text); return err })
 		}
 	case kindRedaction:
 		if j.can.Redactor != nil {
@@ -396,10 +396,10 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 }
 
 // find looks for a note in doubt, if the desk can look.
-func (j *job) find(ctx context.Context, id string, s *step) (o outcome) {
+func (j *job) find(ctx context.Context, id string, w *writing) (o outcome) {
 	if j.can.Finder != nil {
 		o.err = j.request(ctx, func(ctx context.Context) (err error) {
-			o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, s.text, j.r.LastNote, s.writing.Begun.Add(-clockMargin))
+			o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, w.Text, j.r.LastNote, w.Begun.Add(-clockMargin))
 			return err
 		})
 	}
@@ -461,7 +461,7 @@ func isFinal(err error) bool {
 // isRefused reports whether the desk refuses a step for good. A write does not count as refused
 // if only its answer could not be read: then it is looked for once, if the desk can look.
 func (j *job) isRefused(s *step, err error) bool {
-	looks := s.kind == kindReply || (s.kind == kindNote || s.kind == kindSummary) && j.can.Finder != nil
+	looks := s.kind == kindReply || s.kind == kindNote && j.can.Finder != nil
 	return isFinal(err) && !(looks && !s.doubt && helpdesk.IsAmbiguous(err))
 }
 
@@ -470,7 +470,7 @@ func (j *job) isRefused(s *step, err error) bool {
 // settle.
 func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	switch s.kind {
-	case kindNote, kindSummary:
+	case kindNote:
 		return j.settleNote(ctx, s, o)
 	case kindRedaction:
 		return j.settleRedaction(ctx, s, o)

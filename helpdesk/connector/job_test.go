@@ -173,7 +173,9 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 	delivery := s.newDelivery("acme")
 	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
 		lease: lease, desk: d}
-	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+	return j, lease, d, func() error {
+		return j.perform(t.Context(), &step{kind: kindNote, writing: &writing{Text: "text"}}).err
+	}
 }
 
 // A job that was let in before the desk limited the account waits like all others.

@@ -12,7 +12,7 @@ import (
 // one. The call is a step without an outbox: it changes nothing at the desk, and its result
 // stays in memory until a later step stores it. If a server dies, the next owner asks again.
 //
-//	next: kindDraft   ──▶ draft    a summary ──▶ next: kindSummary, stored and written
+//	next: kindDraft   ──▶ draft    a summary ──▶ next: kindNote, stored and written
 //	next: kindCompose ──▶ compose  a reply   ──▶ next: kindReply, or kindDrop without a text
 
 // draft has a model write a summary, or makes it from the actions if no model may see

@@ -14,17 +14,16 @@ import (
 type kind uint8
 
 // The kinds of step. After a doubt, such as a lost answer or the death of a server,
-// a note and a summary are looked for and then written again; a reply and an offer
-// are looked for and never sent again; everything else may simply be repeated.
+// a note is looked for and then written again; a reply and an offer are looked for
+// and never sent again; everything else may simply be repeated.
 const (
-	kindNote      kind = iota
-	kindSummary        // also a note
-	kindRedaction      // of the notes that a summary replaces
-	kindDraft          // a model is asked for a summary
-	kindContact        // the desk is asked for the contact
-	kindDrop           // of a message that is not to be answered
-	kindWhose          // the desk is asked whether the contact wrote a message
-	kindCompose        // a model is asked for the reply
+	kindNote      kind = iota // of actions, or of a summary
+	kindRedaction             // of the notes that a summary replaces
+	kindDraft                 // a model is asked for a summary
+	kindContact               // the desk is asked for the contact
+	kindDrop                  // of a message that is not to be answered
+	kindWhose                 // the desk is asked whether the contact wrote a message
+	kindCompose               // a model is asked for the reply
 	kindReply
 	kindOffer
 	kindFind   // of an offer in doubt
@@ -46,7 +45,7 @@ const (
 
 func (k kind) class() class {
 	switch k {
-	case kindNote, kindSummary, kindRedaction, kindDraft:
+	case kindNote, kindRedaction, kindDraft:
 		return notes
 	case kindContact:
 		return contacts
@@ -60,7 +59,7 @@ func (k kind) class() class {
 // document; store checks whether it still holds. Each kind uses the fields of its own group.
 type step struct {
 	kind  kind
-	text  string // as the desk receives it
+	text  string // of a reply
 	doubt bool   // it may have taken effect already
 	// strange means that the step is for a session that only a stranger has linked.
 	strange bool
@@ -271,7 +270,7 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 	case c.Writing != nil && v.settled.After(v.now):
 		return nil, v.settled
 	case c.Writing != nil:
-		return c.resume(), time.Time{}
+		return &step{kind: kindNote, writing: c.Writing, doubt: true}, time.Time{}
 	}
 	if s := c.nextActions(v, strange); s != nil {
 		calm := v.calm
@@ -320,18 +319,9 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 		return nil
 	}
 	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
-	return &step{kind: kindNote, text: text, want: w, covered: n, actions: actions,
+	return &step{kind: kindNote, want: w, covered: n, actions: actions,
 		writing: &writing{Session: w.session, UserID: w.userID, Text: text, Begun: v.now, First: w.found[0].entry,
 			To: w.found[n-1].after, Count: len(actions)}}
-}
-
-// resume looks for the note in the outbox and otherwise writes it, unless its person was erased.
-func (c *conversation) resume() *step {
-	s := &step{kind: kindNote, text: c.Writing.Text, writing: c.Writing, doubt: true}
-	if c.Writing.Summary != nil {
-		s.kind = kindSummary
-	}
-	return s
 }
 
 // nextSummary posts a summary of a session that has enough actions in notes that no summary
@@ -380,7 +370,7 @@ func (s *session) summarize(done sessionSummary, now time.Time) *step {
 	if s.Summary == nil || s.Summary.Text != done.Text {
 		w.Text = helpdesk.SummaryText(s.ID, now, done.Text)
 	}
-	return &step{kind: kindSummary, text: w.Text, writing: w}
+	return &step{kind: kindNote, writing: w}
 }
 
 // nextTick reports to the machine that its due time has come. It tries the event on a copy of

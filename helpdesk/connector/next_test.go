@@ -49,10 +49,12 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 		c      conversation
 		change func(v *view)
 		want   kind
-		doubt  bool
-		due    time.Duration // where nothing is next; zero for never
-		none   bool
-		own    time.Duration // from now on, when something else may be next than a stranger's step
+		// summary means that the note is a summary.
+		summary, doubt bool
+
+		due  time.Duration // where nothing is next; zero for never
+		none bool
+		own  time.Duration // from now on, when something else may be next than a stranger's step
 	}{
 		"nothing": {none: true},
 		"actions": {c: conversation{Sessions: linked},
@@ -68,9 +70,9 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 		"a note before its summary": {c: conversation{Sessions: []session{{ID: "s", Written: 3,
 			History: digested}}}, change: func(v *view) { v.wants = pages() }, want: kindNote},
 		"a summary": {c: conversation{Sessions: []session{{ID: "s", Written: 3,
-			History: digested}}}, want: kindSummary},
+			History: digested}}}, want: kindNote, summary: true},
 		"a summary before what it replaces": {c: conversation{Sessions: []session{{ID: "s", Written: 3,
-			History: digested}}, Redact: []string{"1"}}, want: kindSummary},
+			History: digested}}, Redact: []string{"1"}}, want: kindNote, summary: true},
 		"a model's summary": {c: conversation{Sessions: []session{{ID: "s", Written: 3}}},
 			change: func(v *view) { v.models = true }, want: kindDraft},
 		"a model that is at it": {c: conversation{Sessions: []session{{ID: "s", Written: 3}}},
@@ -144,6 +146,7 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			}
 			assert.Equal(t, tt.want, s.kind)
 			assert.Equal(t, tt.doubt, s.doubt)
+			assert.Equal(t, tt.summary, s.writing != nil && s.writing.Summary != nil)
 			isErasure := s.kind == kindRedaction && len(tt.c.Sessions) == 0
 			assert.Equal(t, !tt.c.owned() && s.kind <= kindRedaction && !isErasure, s.strange)
 		})

@@ -259,7 +259,7 @@ func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
 	v := &view{notes: DefaultNotes(), models: true,
 		memo: memo{draft: &draft{"s", "alice", sessionSummary{Upto: 20, Text: "what alice did"}}}}
-	for user, want := range map[string]kind{"alice": kindSummary, "bob": kindDraft} {
+	for user, want := range map[string]kind{"alice": kindNote, "bob": kindDraft} {
 		c := conversation{Sessions: []session{{ID: "s", UserID: user, Written: 25}}}
 		step, _, _ := c.next(v)
 		require.NotNil(t, step, user)
