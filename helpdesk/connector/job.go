@@ -303,9 +303,9 @@ func (j *job) store(ctx context.Context, s *step) error {
 			}
 			c.Messages = slices.Clone(c.Messages) // earlier steps share the slice
 			now := j.d.store.now()
-			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, now
+			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.message.Reply, s.message.With, now
 			if j.can.Chats {
-				c.say(s.text, now)
+				c.say(s.message.Reply, now)
 			}
 			return nil
 		})
@@ -415,9 +415,9 @@ func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err err
 		case s.kind == kindWhose:
 			yes, err = j.can.Replier.IsRequesters(ctx, id, s.message.Text)
 		case s.doubt:
-			yes, err = j.can.Replier.FindReply(ctx, id, s.text, s.message.Begun.Add(-clockMargin))
+			yes, err = j.can.Replier.FindReply(ctx, id, s.message.Reply, s.message.Begun.Add(-clockMargin))
 		default:
-			_, err = j.can.Replier.Reply(ctx, id, s.text)
+			_, err = j.can.Replier.Reply(ctx, id, s.message.Reply)
 		}
 		return err
 	})

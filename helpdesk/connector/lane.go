@@ -58,9 +58,10 @@ type memo struct {
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
 	// draft is the result of the last model call for a summary, until its note is written, and
-	// answer of the last one for a reply. modelRuns means that a call is running.
+	// answer of the last one for a reply: a step of kindReply or kindDrop, which nobody modifies.
+	// modelRuns means that a call is running.
 	draft     *draft
-	answer    *composed
+	answer    *step
 	modelRuns bool
 	// theirs are the IDs of messages that the desk has confirmed as the requester's.
 	theirs   []string

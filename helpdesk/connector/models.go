@@ -37,9 +37,9 @@ func (j *job) draft(s *step, of session) {
 	})
 }
 
-// compose has the reply to messages composed. The result makes the conversation due. A reply
-// that must not be sent, or that the program declines, becomes an answer without text, and its
-// messages are dropped for that reason. A failure is retried with the back-off of answers.
+// compose has the reply to messages composed. The result, the step to take, makes the conversation
+// due. If the reply must not be sent, or the program declines, that step drops the messages. A
+// failure is retried with the back-off of answers.
 func (j *job) compose(s *step, q Question, sessions []session) {
 	d, product := j.d, j.product
 	j.think(func(ctx context.Context) func(*memo) {
@@ -51,12 +51,14 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 		return func(m *memo) {
 			switch {
 			case errors.Is(err, ErrNoReply):
-				m.answer = &composed{to: s.message, outcome: "left"}
+				m.answer = &step{kind: kindDrop, message: s.message, outcome: "left"}
 			case problem != "":
 				d.logger.Warn("a reply is withheld: "+problem, "desk", q.Desk, "conversation_id", q.ConversationID)
-				m.answer = &composed{to: s.message, outcome: "withheld"}
+				m.answer = &step{kind: kindDrop, message: s.message, outcome: "withheld"}
 			case err == nil:
-				m.answer, m.failures[answers] = &composed{to: s.message, text: text}, 0
+				to := s.message
+				to.Reply = text
+				m.answer, m.failures[answers] = &step{kind: kindReply, message: to}, 0
 			case ctx.Err() == nil:
 				d.metrics.replies.WithLabelValues(d.productID, q.Desk, "retried").Inc()
 				if first, _ := m.fail(answers, 0); first {

@@ -59,8 +59,7 @@ func (k kind) class() class {
 // document; store checks whether it still holds. Each kind uses the fields of its own group.
 type step struct {
 	kind  kind
-	text  string // of a reply
-	doubt bool   // it may have taken effect already
+	doubt bool // it may have taken effect already
 	// strange means that the step is for a session that only a stranger has linked.
 	strange bool
 
@@ -73,7 +72,7 @@ type step struct {
 	upto    int    // actions that a draft covers
 	redact  []string
 	contact lookUp
-	message message
+	message message   // with its reply, if one is sent
 	batch   []message // that are answered together, the message first
 	outcome string    // of a message that is dropped
 	match   *offering
@@ -117,13 +116,6 @@ type view struct {
 type draft struct {
 	session, userID string
 	sessionSummary
-}
-
-// composed is a reply that was composed to a message.
-type composed struct {
-	to      message // including the IDs of messages answered with it
-	text    string
-	outcome string // of a message that is not answered; empty otherwise
 }
 
 // next returns the next step for a conversation, or nil and when there may be one: due for any
@@ -180,7 +172,7 @@ func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 //	no replies, or no signatures   dropped
 //	Begun is set                   the reply is in doubt: looked for, once it has had settleTime
 //	Reply is set                   the desk has not accepted it: sent again unchanged
-//	composed                       sent, or dropped for the reason that the composer gave
+//	composed                       the step that compose has left: the reply is sent, or dropped
 //	otherwise                      the desk is asked for the author, then a model for the reply,
 //	                               and nothing until the result comes or the message expires
 func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
@@ -191,7 +183,6 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	drop := func(outcome string) (*step, time.Time) {
 		return &step{kind: kindDrop, message: m, outcome: outcome}, time.Time{}
 	}
-	answered := v.answer != nil && v.answer.to.ID == m.ID
 	switch {
 	case v.now.Sub(m.At) > replyTTL:
 		return drop("expired")
@@ -201,13 +192,11 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 		if at := later(v.settled, m.Begun.Add(settleTime)); at.After(v.now) {
 			return nil, at
 		}
-		return &step{kind: kindReply, message: m, text: m.Reply, doubt: true}, time.Time{}
+		return &step{kind: kindReply, message: m, doubt: true}, time.Time{}
 	case m.Reply != "":
-		return &step{kind: kindReply, message: m, text: m.Reply}, time.Time{}
-	case answered && v.answer.outcome != "":
-		return &step{kind: kindDrop, message: v.answer.to, outcome: v.answer.outcome}, time.Time{}
-	case answered:
-		return &step{kind: kindReply, message: v.answer.to, text: v.answer.text}, time.Time{}
+		return &step{kind: kindReply, message: m}, time.Time{}
+	case v.answer != nil && v.answer.message.ID == m.ID:
+		return v.answer, time.Time{}
 	}
 	return c.nextCompose(v)
 }
