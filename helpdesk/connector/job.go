@@ -128,10 +128,11 @@ func (j *job) plan() {
 		}
 	}
 	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
-		s := &c.Sessions[i]
-		at := *c.unread(s)
-		j.wants = append(j.wants, &want{membership: s.membership(j.lane.link().ConversationID), session: s.ID, since: s.Since,
-			at: at, from: slices.MaxFunc([]eventlog.ID{at.After, j.from}, eventlog.ID.Compare), room: maxText})
+		w := &want{session: c.Sessions[i], conversationID: j.lane.link().ConversationID, at: *c.unread(&c.Sessions[i]),
+			room: maxText}
+		w.Others = slices.Clip(w.Others) // the document keeps its own
+		w.from = slices.MaxFunc([]eventlog.ID{w.at.After, j.from}, eventlog.ID.Compare)
+		j.wants = append(j.wants, w)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 // address of its batch. A visitor who signs in is no claimed user.
 func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 	took := func(userID, email, batchUser string) *want {
-		w := &want{membership: membership{conversationID: "7", linkedAt: 1}}
+		w := &want{session: session{LinkedAt: 1}, conversationID: "7"}
 		a := activity.BatchAction{UserID: userID, Email: email}
 		w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: batchUser, Email: "ada@x.example",
 			Actions: []activity.BatchAction{a}})
@@ -61,7 +61,7 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 		w.identify(&feed.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
 		assert.True(t, w.found[0].kept, "%s, who signs in", c.name)
 	}
-	w := &want{membership: membership{conversationID: "7", linkedAt: 1}}
+	w := &want{session: session{LinkedAt: 1}, conversationID: "7"}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{
 		{Action: activity.Action{Index: 1}, UserID: "eve", ConversationID: "7"}}})
 	assert.True(t, w.found[0].kept, "after the link, the action says where it belongs")
@@ -69,7 +69,7 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 
 // A visitor's click and the same with its mark are one, also after the visitor has signed in.
 func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
-	w := &want{membership: membership{conversationID: "7", linkedAt: 2}}
+	w := &want{session: session{LinkedAt: 2}, conversationID: "7"}
 	click := activity.BatchAction{UserID: "anon",
 		Action: activity.Action{Type: "click", Title: "Click Save", TimestampStart: 1}}
 	marked := click

@@ -266,7 +266,7 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 		if strange {
 			calm = later(calm, v.strange)
 		}
-		if calm.After(v.now) && v.unfinished != s.want.session {
+		if calm.After(v.now) && v.unfinished != s.want.ID {
 			return nil, calm
 		}
 		return s, time.Time{}
@@ -294,22 +294,23 @@ func (c *conversation) nextRedaction(v *view) *step {
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
 	for _, other := range v.wants {
-		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over
+		s := c.session(other.ID)
+		if s == nil || s.UserID != other.UserID { // it was erased or taken over
 			continue
 		}
-		if (c.session(other.session).by() == byStranger) == strange &&
+		if (s.by() == byStranger) == strange &&
 			slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
-			other.session == v.unfinished ||
-			w.session != v.unfinished && other.found[0].entry.Compare(w.found[0].entry) < 0) {
+			other.ID == v.unfinished ||
+			w.ID != v.unfinished && other.found[0].entry.Compare(w.found[0].entry) < 0) {
 			w = other
 		}
 	}
 	if w == nil {
 		return nil
 	}
-	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
+	n, actions, text := fill(v.desk, w.ID, w.found, v.notes.Bin)
 	return &step{kind: kindNote, want: w, covered: n, actions: actions,
-		writing: &writing{Session: w.session, UserID: w.userID, Text: text, Begun: v.now, First: w.found[0].entry,
+		writing: &writing{Session: w.ID, UserID: w.UserID, Text: text, Begun: v.now, First: w.found[0].entry,
 			To: w.found[n-1].after, Count: len(actions)}}
 }
 

@@ -34,14 +34,14 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 	d := newDesk()
 	chat := newScriptDesk("chat")
 	pages := func() []*want {
-		return []*want{{session: "s", found: []found{{Action: activity.Action{Type: activity.TypePageview,
+		return []*want{{session: session{ID: "s"}, found: []found{{Action: activity.Action{Type: activity.TypePageview,
 			Description: "User visited a"}, kept: true}}}}
 	}
 	linked := []session{{ID: "s", ByWebhook: true}}
 	both := append(linked, session{ID: "s2", ByWebhook: true})
 	unfinished := func(v *view) { // s2, while s has waited longer
 		v.wants, v.unfinished, v.calm = append(pages(), pages()...), "s2", now.Add(time.Second)
-		v.wants[1].session, v.wants[1].found[0].entry = "s2", eventlog.IDAt(now)
+		v.wants[1].ID, v.wants[1].found[0].entry = "s2", eventlog.IDAt(now)
 	}
 	asked := []message{{ID: "m", Text: "Hi", At: now}}
 	unsure := []message{{ID: "m", Text: "Hi", At: now, Reply: "Hello", Begun: now.Add(-time.Minute)}}
@@ -110,7 +110,7 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			change: func(v *view) { v.wants = pages() }, want: kindNote},
 		"an ignored offer": {c: conversation{Machine: shown()}, want: kindRemove},
 		"a stranger's note after the owner's redaction": {c: conversation{Sessions: append(linked, session{ID: "s2"}),
-			Redact: []string{"1"}}, change: func(v *view) { v.wants = pages(); v.wants[0].session = "s2" }, want: kindRedaction},
+			Redact: []string{"1"}}, change: func(v *view) { v.wants = pages(); v.wants[0].ID = "s2" }, want: kindRedaction},
 		"a stranger's note after an ignored offer": {c: conversation{Machine: shown(), Sessions: []session{{ID: "s"}}},
 			change: func(v *view) { v.wants = pages() }, want: kindRemove},
 		"a stranger's note before an offer that failed": {c: conversation{Machine: shown(), Sessions: []session{{ID: "s"}}},

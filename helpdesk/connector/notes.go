@@ -104,7 +104,7 @@ func (j *job) countTrimmed(ctx context.Context) error {
 		if !w.gap || len(w.found) > 0 || w.more {
 			continue
 		}
-		known, ok, err := j.d.store.dir.Session(ctx, j.d.productID, w.session)
+		known, ok, err := j.d.store.dir.Session(ctx, j.d.productID, w.ID)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (j *job) countTrimmed(ctx context.Context) error {
 		}
 		j.lost("trimmed", known.Actions-w.at.Next)
 		err = j.update(ctx, func(c *conversation) error {
-			if s := c.session(w.session); s != nil {
+			if s := c.session(w.ID); s != nil {
 				c.unread(s).Next = known.Actions
 			}
 			return nil

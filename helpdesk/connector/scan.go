@@ -15,12 +15,12 @@ import (
 // and at is the position after the last. It takes about room bytes of text, and few
 // visitors.
 type want struct {
-	membership
-	session string
-	since   float64     // actions that started earlier are left out
-	at      cursor      // moves with the scan
-	from    eventlog.ID // where to read from: nothing wanted is before
-	room    int         // bytes of text that it still takes
+	session                    // as in the document; the scan adds to Others the visitors known to be others
+	conversationID string      // actions since the link name it
+	own            []string    // anonymous visitors known to be the link's user
+	at             cursor      // moves with the scan
+	from           eventlog.ID // where to read from: nothing wanted is before
+	room           int         // bytes of text that it still takes
 
 	found   []found
 	clicks  map[click][]int // places in found, during the scan
@@ -97,8 +97,8 @@ type pass struct {
 // call to call.
 func (p *pass) admit(id eventlog.ID) {
 	for len(p.wants) > 0 && p.wants[0].from.Compare(id) < 0 {
-		session := p.wants[0].session
-		p.open[session] = append(p.open[session], p.wants[0])
+		of := p.wants[0].ID
+		p.open[of] = append(p.open[of], p.wants[0])
 		p.wants = p.wants[1:]
 	}
 }
@@ -201,7 +201,7 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	for i := skip; i < len(actions); i++ {
 		next = max(next, actions[i].Index+1) // a click that comes again keeps its index
 		f := found{Action: reduced(actions[i].Action), entry: id, user: actions[i].UserID,
-			kept:  actions[i].TimestampStart >= w.since && w.has(&actions[i]),
+			kept:  actions[i].TimestampStart >= w.Since && w.has(&actions[i]),
 			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: next}}
 		if i == len(actions)-1 {
 			f.after = cursor{After: id, Next: f.after.Next}

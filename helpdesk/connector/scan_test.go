@@ -32,9 +32,9 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	scans := 0
 	w := &want{more: true}
 	for ; w.more; scans++ {
-		w = &want{membership: membership{conversationID: "7"}, session: "s", from: w.reached, room: 1 << 30}
+		w = &want{session: session{ID: "s"}, conversationID: "7", from: w.reached, room: 1 << 30}
 		require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
-		require.LessOrEqual(t, len(w.others), maxVisitors)
+		require.LessOrEqual(t, len(w.Others), maxVisitors)
 	}
 	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
 }

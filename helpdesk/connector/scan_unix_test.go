@@ -46,8 +46,7 @@ func TestScan_costsLittleMoreThanDecoding(t *testing.T) {
 				require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s", Data: data}}))
 			}
 			decoding := entries * cpuTime(t, func() { require.NoError(t, json.Unmarshal(data, &activity.Batch{})) })
-			of := membership{conversationID: "7", others: []string{"eve"}}
-			w := &want{membership: of, session: "s", since: now - 60, room: 1 << 30}
+			w := &want{session: session{ID: "s", Since: now - 60, Others: []string{"eve"}}, conversationID: "7", room: 1 << 30}
 			cost := cpuTime(t, func() { require.NoError(t, scan(t.Context(), log, "acme", []*want{w})) })
 			t.Logf("%d actions: %s, decoding %s", len(w.found), cost, decoding)
 			require.Len(t, w.found, entries*each)

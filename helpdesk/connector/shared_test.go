@@ -229,7 +229,7 @@ func TestKept_hasNothingOfTheSessionsNextUser(t *testing.T) {
 
 func TestNext_writesNothingOfAnErasedUserInASessionThatAnotherTookOver(t *testing.T) {
 	c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}}}
-	v := &view{now: time.Now(), desk: newDesk(), wants: []*want{{membership: membership{userID: "alice"}, session: "s",
+	v := &view{now: time.Now(), desk: newDesk(), wants: []*want{{session: session{ID: "s", UserID: "alice"},
 		found: []found{{Action: *did("alice", "a", 0).Action, kept: true}}}}}
 	step, _, _ := c.next(v)
 	assert.Nil(t, step)
