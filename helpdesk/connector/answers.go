@@ -353,5 +353,5 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 
 // replied counts the result for one message.
 func (j *job) replied(result string) {
-	j.d.metrics.replies.WithLabelValues(j.d.productID, j.account.desk, result).Inc()
+	j.d.metrics.replies.WithLabelValues(j.d.productID, j.lane.account.desk, result).Inc()
 }

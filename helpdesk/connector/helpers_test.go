@@ -156,7 +156,7 @@ func (s *service) work(t testing.TB, key string) {
 		if !ok {
 			return
 		}
-		j := &job{d: d, lane: l, account: l.account, product: product, desk: desk.Desk, can: desk.capabilities(),
+		j := &job{d: d, lane: l, product: product, desk: desk.Desk, can: desk.capabilities(),
 			lease: lease, owned: time.Now().Add(-time.Hour)}
 		require.NoError(t, d.start(t.Context(), []*job{j}))
 		models.Wait()

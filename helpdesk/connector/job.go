@@ -59,7 +59,6 @@ import (
 type job struct {
 	d       *delivery
 	lane    *lane
-	account *account
 	product Product
 	desk    helpdesk.Desk
 	can     helpdesk.Capabilities
@@ -209,7 +208,7 @@ func (j *job) carryOut(ctx context.Context, s *step) error {
 // calls the tracer without the mutex in the job's goroutine, so a slow tracer delays the
 // conversation.
 func (j *job) trace(s *step, began time.Time, err error) {
-	traced := tracing.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
+	traced := tracing.Step{ProductID: j.d.productID, Via: j.lane.account.desk, Began: began, Ended: time.Now(), Err: err}
 	switch {
 	case s.kind == kindOffer:
 		traced.Name, traced.Actions = tracing.Offer, []tracing.Action{s.match.newest}
@@ -270,7 +269,7 @@ func (j *job) view() *view {
 			v.again[i] = d.store.logTime(again)
 		}
 	}
-	if v.rules = j.product.rules(j.account.desk); v.rules == nil {
+	if v.rules = j.product.rules(j.lane.account.desk); v.rules == nil {
 		v.match = nil
 	}
 	return v
@@ -444,8 +443,8 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	err := do(limited)
 	if ctx.Err() == nil {
 		j.locked(func() {
-			if !j.account.isOwn(j.lane, err) {
-				j.account.observe(err, j.d.logger)
+			if !j.lane.account.isOwn(j.lane, err) {
+				j.lane.account.observe(err, j.d.logger)
 			}
 		})
 	}
@@ -596,7 +595,7 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 		wait = failed.Wait
 	}
 	if class == notes {
-		j.d.metrics.retries.WithLabelValues(j.d.productID, j.account.desk, fmt.Sprint(status)).Inc()
+		j.d.metrics.retries.WithLabelValues(j.d.productID, j.lane.account.desk, fmt.Sprint(status)).Inc()
 		if helpdesk.IsAmbiguous(err) {
 			wait = max(wait, settleTime)
 		}
@@ -646,7 +645,7 @@ func (j *job) gone(ctx context.Context, cause error) error {
 		return err
 	}
 	j.logger().Info("a conversation is gone; its sessions can be linked again", "err", cause)
-	j.d.metrics.links.WithLabelValues(j.d.productID, j.account.desk, "ended").Inc()
+	j.d.metrics.links.WithLabelValues(j.d.productID, j.lane.account.desk, "ended").Inc()
 	for _, w := range j.wants {
 		j.lost("gone", len(keptOf(w.found)))
 	}

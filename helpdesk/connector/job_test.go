@@ -148,7 +148,7 @@ func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", 0)
 	require.NoError(t, err)
 	d := s.newDelivery("acme")
-	j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), account: d.account("zendesk"), lease: lease}
+	j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), lease: lease}
 	require.NoError(t, j.reload(t.Context()))
 	s.linkAs(t, "7", "late", byWebhook)
 	require.NoError(t, j.gone(t.Context(), errRemoved))
@@ -171,7 +171,7 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
 	d = newDesk()
 	delivery := s.newDelivery("acme")
-	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
+	j = &job{d: delivery, lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
 		lease: lease, desk: d}
 	return j, lease, d, func() error {
 		return j.perform(t.Context(), &step{kind: kindNote, writing: &writing{Text: "text"}}).err
@@ -182,7 +182,7 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, _, d, note := newJob(t)
-		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
+		j.lane.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
 		time.Sleep(time.Second - time.Nanosecond)
 		require.ErrorAs(t, note(), new(*pausedError))
 		assert.Zero(t, d.count("note"))
@@ -198,7 +198,7 @@ func TestJob_probesOneAtATime(t *testing.T) {
 		a := d.account("zendesk")
 		jobs := make([]*job, 2)
 		for i := range jobs {
-			jobs[i] = &job{d: d, account: a, lane: d.lane(Link{"zendesk", strconv.Itoa(i)}, time.Now())}
+			jobs[i] = &job{d: d, lane: d.lane(Link{"zendesk", strconv.Itoa(i)}, time.Now())}
 			jobs[i].lane.begin()
 		}
 		for range maxInside { // one failure more than the first delays no probe

@@ -83,7 +83,7 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 		can := desk.capabilities()
 		jobs := make([]*job, len(lanes))
 		for i, l := range lanes {
-			jobs[i] = &job{d: d, lane: l, account: a, product: product, desk: desk.Desk, can: can, lease: lease, owned: owned}
+			jobs[i] = &job{d: d, lane: l, product: product, desk: desk.Desk, can: can, lease: lease, owned: owned}
 		}
 		if err := d.start(ctx, jobs); err != nil {
 			return err

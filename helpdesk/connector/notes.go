@@ -70,10 +70,10 @@ func (j *job) count(w *writing) {
 	kind, flow := "summary", tracing.Flow{Summaries: 1}
 	if w.Summary == nil {
 		kind, flow = "actions", tracing.Flow{Notes: 1}
-		j.d.metrics.delay.WithLabelValues(j.d.productID, j.account.desk).Observe(time.Since(w.First.Time()).Seconds())
+		j.d.metrics.delay.WithLabelValues(j.d.productID, j.lane.account.desk).Observe(time.Since(w.First.Time()).Seconds())
 	}
 	j.d.opts.Meter.Count(j.d.productID, flow)
-	j.d.metrics.notes.WithLabelValues(j.d.productID, j.account.desk, kind).Inc()
+	j.d.metrics.notes.WithLabelValues(j.d.productID, j.lane.account.desk, kind).Inc()
 }
 
 // settleRedaction records that a note is redacted, or that the desk refuses to redact it.
@@ -90,7 +90,7 @@ func (j *job) settleRedaction(ctx context.Context, s *step, o outcome) error {
 // lost counts and logs actions that are in no note; it ignores a count of zero or less.
 func (j *job) lost(reason string, actions int) {
 	if actions > 0 {
-		j.d.metrics.lost.WithLabelValues(j.d.productID, j.account.desk, reason).Add(float64(actions))
+		j.d.metrics.lost.WithLabelValues(j.d.productID, j.lane.account.desk, reason).Add(float64(actions))
 		j.logger().Warn("actions are in no note", "reason", reason, "actions", actions)
 	}
 }

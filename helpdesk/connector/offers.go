@@ -158,7 +158,7 @@ func (j *job) claimOffer(ctx context.Context, s *step) error {
 	if linked := j.r.session(s.match.session); linked != nil && j.r.trusts(linked) {
 		var err error
 		reason = assistance.Offered
-		effects, err = j.advance(ctx, *j.product.rules(j.account.desk), s.match.Matched)
+		effects, err = j.advance(ctx, *j.product.rules(j.lane.account.desk), s.match.Matched)
 		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
 			reason = impossible.Reason
 		} else if err != nil {
@@ -224,7 +224,7 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	}
 	wrote := j.r.Heard || engaged("")
 	since := wrote && engaged(s.remove.OfferID)
-	rules := *j.product.rules(j.account.desk)
+	rules := *j.product.rules(j.lane.account.desk)
 	var effects []assistance.Effect
 	switch {
 	case o.err != nil:
@@ -286,7 +286,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	}
 	var impossible *assistance.MoveError
 	if event != nil {
-		_, err := j.advance(ctx, *j.product.rules(j.account.desk), event)
+		_, err := j.advance(ctx, *j.product.rules(j.lane.account.desk), event)
 		if err != nil && (!errors.As(err, &impossible) || time.Until(j.lease.Until()) <= 0) {
 			return err // the next owner finds the offer, and counts it
 		}
@@ -305,9 +305,9 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 // the document is about to go.
 func (j *job) removed() error {
 	m := j.r.machine()
-	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
+	_, effects, _ := j.product.rules(j.lane.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
 	j.d.assisted.record(j.d.productID, j.lane.link(), m, effects)
-	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.account.desk).Inc()
+	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.lane.account.desk).Inc()
 	sessions := make([]string, len(j.r.Sessions))
 	for i, s := range j.r.Sessions {
 		sessions[i] = s.ID

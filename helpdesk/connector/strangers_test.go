@@ -221,7 +221,7 @@ func TestStrangers_waitInTheConversationsAgenda(t *testing.T) {
 		if own > 0 {
 			due = now.Add(own)
 		}
-		(&job{d: d, lane: l, account: l.account}).done(time.Time{}, due, true)
+		(&job{d: d, lane: l}).done(time.Time{}, due, true)
 		assert.Equal(t, own == 0, l.inTurns, name)
 		assert.InDelta(t, min(own, turnPause).Seconds(), l.slot.Due().Sub(now).Seconds(), 0.5, name)
 	}

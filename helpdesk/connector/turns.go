@@ -84,7 +84,7 @@ func (l *lane) count(n int) {
 func (j *job) admit(s *step) bool {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
-	l, t := j.lane, &j.account.turns
+	l, a := j.lane, j.lane.account
 	l.count(-1)
 	l.servesOwn = !s.strange
 	l.count(1)
@@ -92,10 +92,10 @@ func (j *job) admit(s *step) bool {
 	if !s.strange {
 		return true
 	}
-	if !j.account.isTurn(now) {
+	if !a.isTurn(now) {
 		return false
 	}
-	t.since, t.asked = 0, append(t.asked, now)
+	a.turns.since, a.turns.asked = 0, append(a.turns.asked, now)
 	return true
 }
 
@@ -105,22 +105,22 @@ func (j *job) admit(s *step) bool {
 func (j *job) permit() error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
-	if a := j.account; a.isClosed() || a.room() < 0 {
+	a := j.lane.account
+	if a.isClosed() || a.room() < 0 {
 		return &pausedError{account: true}
 	}
-	t := &j.account.turns
 	if pacer := j.can.Pacer; pacer != nil {
 		if wait := pacer.Pause(""); wait > 0 {
-			j.account.pause(wait)
+			a.pause(wait)
 			return &pausedError{account: true}
 		}
 		if wait := pacer.Pause(j.lane.link().ConversationID); wait > 0 {
 			return &pausedError{wait: wait}
 		}
-		t.limit, t.window = pacer.Rate()
+		a.turns.limit, a.turns.window = pacer.Rate()
 	}
 	if j.lane.servesOwn {
-		t.since++
+		a.turns.since++
 	}
 	return nil
 }
