@@ -496,14 +496,8 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 		o.contact.UserID = s.contact.UserID
 	}
 	c := linkClaim{productID: j.d.productID, Link: j.lane.link(), by: byWebhook, at: s.contact.At}
-	for {
-		_, err := j.d.linker.linkContact(ctx, c, o.contact)
-		if err == nil {
-			break
-		}
-		if err := j.d.store.awaitStorage(ctx, j.d.logger, err); err != nil {
-			return err
-		}
+	if _, err := j.d.linker.linkContact(ctx, c, o.contact); err != nil {
+		return err // the desk is asked again
 	}
 	return j.update(ctx, func(c *conversation) error {
 		if c.Contact != nil && c.Contact.At.Equal(s.contact.At) {

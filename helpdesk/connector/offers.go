@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -254,7 +255,7 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 // error. The result is counted once the machine is stored or has been overtaken.
 func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	var event assistance.Event
-	result, trigger := "", s.send.TriggerID
+	result, trigger := "", cmp.Or(s.send.TriggerID, s.find.TriggerID)
 	var failed *helpdesk.APIError
 	switch isAPI := errors.As(o.err, &failed); {
 	case s.kind == kindPass:
@@ -263,13 +264,12 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 		return j.removed()
 	case s.kind == kindRemove:
 	case s.kind == kindFind && o.err == nil:
-		trigger = s.find.TriggerID
 		if event, result = assistance.Event(assistance.Lost{}), "lost"; o.yes {
 			event, result = assistance.Shown{OfferID: o.id}, "made"
 		}
 	case s.kind == kindFind && isFinal(o.err) && !failed.Gone:
 		j.logger().Warn("an offer is not looked for again, since the desk refuses", "err", o.err)
-		trigger, event, result, o.err = s.find.TriggerID, assistance.Lost{}, "lost", nil
+		event, result, o.err = assistance.Lost{}, "lost", nil
 	case s.kind == kindFind:
 	case o.err == nil:
 		event, result = assistance.Shown{OfferID: o.id}, "made"
