@@ -54,7 +54,6 @@ func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})
 		w.core, w.notes = nil, promptNotes()
 		w.desk.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: http.StatusForbidden})
-		defer w.close()
 		s := w.start(Options{})
 		w.visit("/home")
 		conversation := w.chat(s)
@@ -81,7 +80,6 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true})
-		defer w.close()
 		w.notes.Debounce = 3 * time.Second
 		s := w.start(Options{})
 		w.visit("/home")
@@ -97,21 +95,11 @@ func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
 	})
 }
 
-// opened has Jane open a conversation with a text.
-func (w *world) opened(s *server, text string) (conversationID string) {
-	w.t.Helper()
-	id, webhook := w.desk.Created(hook, helpdesktest.IntercomContact{Email: jane}, text)
-	for range 2 { // the second is a repetition
-		require.Equal(w.t, "linked", w.deliver(s, webhook))
-	}
-	return id
-}
-
 // A contact who waits for an answer gets no offer for assistance_idle_s, whether the question
 // opened the conversation or came later.
 func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 	for name, ask := range map[string]func(w *world, s *server) (conversationID string){
-		"the opening message": func(w *world, s *server) string { return w.opened(s, "My invoice is wrong") },
+		"the opening message": func(w *world, s *server) string { return w.chatAs(s, jane, "My invoice is wrong") },
 		"a later message": func(w *world, s *server) string {
 			id := w.chat(s)
 			w.says(s, id, "My invoice is wrong")
@@ -121,7 +109,6 @@ func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, &proactive.Config{Enabled: true, AssistanceIdleS: new(60)})
-				defer w.close()
 				s := w.start(Options{})
 				w.visit("/home")
 				conversation := ask(w, s)
@@ -146,7 +133,6 @@ func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})
 		w.log = musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{StateMaxBytes: 1 << 20}}))
 		w.recorder = musttest.New(eventlog.NewRecorder(w.log, nil))
-		defer w.close()
 		s := w.start(Options{})
 		w.visit("/home")
 		conversation := w.chat(s)
