@@ -153,7 +153,7 @@ func TestErase_redactsANoteInDoubt(t *testing.T) {
 							f.stop()
 						}
 						require.NotNil(t, f.stored(t, "zendesk/7").Writing)
-						plan := f.erase(t, "s", true, Link{"zendesk", "7"})
+						plan := f.erase(t, "s", true)
 						assert.Equal(t, []int{threshold + 1, 0}, []int{plan.NotesRedacted, plan.NotesLeft})
 						if another {
 							f.follow(t)
@@ -174,7 +174,7 @@ func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
 		f.desk.refuses(failing("", helpdesk.APIError{Status: 502, Ambiguous: true}))
 		f.begins(t, "a")
 		time.Sleep(time.Second)
-		assert.Equal(t, 1, f.erase(t, "s", true, Link{"zendesk", "7"}).NotesRedacted, "as planned")
+		assert.Equal(t, 1, f.erase(t, "s", true).NotesRedacted, "as planned")
 		time.Sleep(time.Minute)
 		assert.NotNil(t, f.stored(t, "zendesk/7").Writing, "while the desk is away")
 		asked := f.desk.count("note")

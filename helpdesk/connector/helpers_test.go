@@ -182,6 +182,15 @@ func (s *service) put(t testing.TB, key string, c conversation) conversation {
 	return r.conversation
 }
 
+// erases plans the erasure of a person, and commits it with further entries.
+func (s *service) erases(t testing.TB, of Person, redact bool, more ...eventlog.Entry) Erasure {
+	t.Helper()
+	plan, err := s.Erase(t.Context(), "acme", of, redact)
+	require.NoError(t, err)
+	require.NoError(t, s.store.log.Append(t.Context(), "acme", append(plan.Entries, more...), plan.Changes...))
+	return plan
+}
+
 // errAway is the error of a storage that fails.
 var errAway = errors.New("storage is away")
 

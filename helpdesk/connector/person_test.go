@@ -17,11 +17,8 @@ import (
 // eraseAda erases ada, whose session is s-ada, from the conversation c1 of the chat.
 func (s *service) eraseAda(t testing.TB) Erasure {
 	t.Helper()
-	plan, err := s.Erase(t.Context(), "acme", Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"},
+	return s.erases(t, Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"},
 		SessionIDs: []string{"s-ada"}, Links: []Link{{"chat", "c1"}}}, false)
-	require.NoError(t, err)
-	require.NoError(t, s.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
-	return plan
 }
 
 // conversationOf returns a conversation in which an offer was made and a reply is known, with
@@ -98,9 +95,7 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 			d.put(t, "chat/c1", conversation{Sessions: []session{test.s}})
 			kept, _, err := d.Kept(t.Context(), "acme", test.of)
 			require.NoError(t, err)
-			plan, err := d.Erase(t.Context(), "acme", test.of, false)
-			require.NoError(t, err)
-			require.NoError(t, d.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+			plan := d.erases(t, test.of, false)
 			assert.Equal(t, test.notes, plan.NotesLeft)
 			assert.Len(t, kept, test.notes)
 			assert.Equal(t, test.notes, plan.Conversations)
