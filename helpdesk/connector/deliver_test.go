@@ -668,6 +668,35 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 	})
 }
 
+// A burst of links costs a look for each of them once a second, and slow storage has one at a time.
+func TestFollow_looksForManySessionsOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const links, look = 200, 100 * time.Millisecond
+		var looks atomic.Int64
+		var slow atomic.Bool
+		log := before(musttest.New(memorylog.New(nil)), func(op watchtest.Op) error {
+			if op.Name == "get" && strings.HasPrefix(op.Documents[0], "email/") {
+				if looks.Add(1); slow.Load() {
+					time.Sleep(look)
+				}
+			}
+			return nil
+		})
+		f := newService(t, log, Product{Notes: promptNotes()}, nil).follows(t, nil)
+		for i := range links {
+			_, err := f.linkContact(t.Context(), fmt.Sprint(i), helpdesk.Contact{Email: fmt.Sprint(i, "@x.example")})
+			require.NoError(t, err)
+			time.Sleep(time.Second / links)
+		}
+		synctest.Wait()
+		assert.LessOrEqual(t, looks.Load(), int64(3*links))
+		slow.Store(true)
+		looks.Store(0)
+		time.Sleep(time.Minute)
+		assert.LessOrEqual(t, looks.Load(), int64(time.Minute/look))
+	})
+}
+
 // The server that a desk has asked to wait keeps the lease, so that no other asks the desk.
 func TestFollow_waitsForADeskAtAllServers(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {

@@ -52,7 +52,7 @@ type delivery struct {
 	loaded    eventlog.ID         // the newest entry when the conversations were read
 	accounts  map[string]*account // by desk
 	waiting   map[string]Waiting  // links that wait for their sessions, by the document's name
-	lookedFor time.Time           // when their sessions were last looked for
+	lookAgain time.Time           // when their sessions are looked for next; far ahead during a look
 	watch     watch
 	config    Product // the last known
 	swept     time.Time
@@ -67,7 +67,7 @@ type delivery struct {
 
 const (
 	deskRetry    = 30 * time.Second // before a desk that is not configured is looked for again
-	resolveEvery = time.Second      // how often the sessions of waiting links are looked for
+	resolveEvery = time.Second      // between two looks for the sessions of waiting links
 	sweepEvery   = 5 * time.Minute
 	finishTick   = 10 * time.Millisecond
 	// linger is how long a lease is held without work. It is longer than the time
@@ -260,7 +260,6 @@ func (d *delivery) applyNotice(n notice, now time.Time) {
 		return
 	case n.Waiting != nil:
 		d.waiting[n.Waiting.documentName()] = *n.Waiting
-		d.lookedFor = time.Time{}
 		d.wake.Signal()
 		return
 	}
@@ -337,7 +336,7 @@ func (d *delivery) wait() (wait time.Duration, busy bool) {
 		}
 	}
 	if len(d.waiting) > 0 {
-		at = sooner(at, d.lookedFor.Add(resolveEvery))
+		at = sooner(at, later(d.lookAgain, now))
 	}
 	busy = busy || !at.After(keep)
 	if ask, some := d.watch.asks.Next(); some {

@@ -92,24 +92,28 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 	return nil
 }
 
-// resolve starts to look for the sessions of waiting links if it is time: immediately after a
-// new link, then once in resolveEvery. The oldest link comes first, so that it wins if two wait for
-// one session. Expired links are forgotten; their documents expire by themselves.
+// resolve starts to look for the sessions of waiting links if it is time. There is one look at a
+// time, because many links on slow storage take long. The oldest link comes first, so that it wins
+// if two wait for one session. Expired links are forgotten; their documents expire by themselves.
 func (d *delivery) resolve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.store.now()
 	maps.DeleteFunc(d.waiting, func(_ string, w Waiting) bool { return now.Sub(w.At) > 2*MaxWait }) // expired
-	if len(d.waiting) == 0 || time.Since(d.lookedFor) < resolveEvery {
+	if len(d.waiting) == 0 || time.Now().Before(d.lookAgain) {
 		return
 	}
-	d.lookedFor = time.Now()
+	d.lookAgain = time.Now().Add(time.Hour)
 	links := slices.SortedFunc(maps.Values(d.waiting), func(a, b Waiting) int { return a.At.Compare(b.At) })
 	d.spawn(func(ctx context.Context) error {
-		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
-			return d.store.awaitStorage(ctx, d.logger, err)
+		err := d.linker.resolve(ctx, d.productID, links)
+		if err != nil {
+			err = d.store.awaitStorage(ctx, d.logger, err)
 		}
-		return nil
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.lookAgain = time.Now().Add(resolveEvery)
+		return err
 	})
 }
 
