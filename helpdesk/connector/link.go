@@ -294,10 +294,7 @@ func (l *linker) linkContact(ctx context.Context, c linkClaim, contact helpdesk.
 	if result != "" || err != nil {
 		return result, err
 	}
-	if contact.Email == "" && contact.UserID == "" {
-		return ignored, nil
-	}
-	return l.addWaiting(ctx, c, Waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
+	return l.addWaiting(ctx, c, contact)
 }
 
 // linkKnown links the session that a contact has. The status is empty if there
@@ -393,8 +390,13 @@ func (l *linker) newest(ctx context.Context, productID, userID string) (id strin
 	return ids[best], s, err
 }
 
-// addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.
-func (l *linker) addWaiting(ctx context.Context, c linkClaim, w Waiting) (status, error) {
+// addWaiting stores a link that waits for the contact's session. Repeating it changes nothing and
+// does not extend the wait. The status is ignored for an empty contact.
+func (l *linker) addWaiting(ctx context.Context, c linkClaim, contact helpdesk.Contact) (status, error) {
+	if contact == (helpdesk.Contact{}) {
+		return ignored, nil
+	}
+	w := Waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)}
 	value, _ := json.Marshal(w) // of strings and a time that is near now: it never fails
 	n := notice{Type: noticeType, Link: c.Link, Waiting: &w}
 	err := l.store.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))

@@ -33,7 +33,7 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 	if in.desk.capabilities().Contacts != nil && in.event.ContactID != "" && in.event.Contact.Email == "" {
 		return pending, c.lookUpLater(ctx, in)
 	}
-	return c.linker.linkContact(ctx, claim, in.event.Contact)
+	return c.linker.addWaiting(ctx, claim, in.event.Contact)
 }
 
 // lookUpLater stores that the contact of a conversation has to be looked up, in place of an
