@@ -409,6 +409,9 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 			return r
 		}
 	case http.StatusNotFound:
+		if op.ID == "callMCP" {
+			r = newestMCP(r, "tools/destroy")
+		}
 		for name := range r.in {
 			if name != "product_id" || !slices.Contains(security(op), "key") { // a key opens one product only
 				r.in[name] = "none"
@@ -586,6 +589,28 @@ func TestOpenAPI_toolsReturnTheObjectsOfREST(t *testing.T) {
 		delete(objects, call.Params.Name)
 	}
 	assert.Empty(t, objects)
+}
+
+// From the revision 2026-07-28 on, an error of JSON-RPC has a status, as documented.
+func TestOpenAPI_describesTheErrorsOfTheNewestMCP(t *testing.T) {
+	c := contract(t)
+	op := c.operation(t, "callMCP")
+	for method, want := range map[string]int{"tools/destroy": 404, "resources/subscribe": 404, "tools/call": 400} {
+		w := c.answer(c.signed(op, newestMCP(c.requests(t, op)[0], method))[0])
+		assert.Equal(t, want, w.Code, method)
+		c.requireContract(t, op, w)
+	}
+}
+
+// newestMCP returns the request with a call in the form of the revision 2026-07-28, of a tool and a
+// resource that do not exist.
+func newestMCP(r outgoing, method string) outgoing {
+	r.body = `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"name":"x","uri":"x","arguments":{},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	r.header.Set("MCP-Protocol-Version", "2026-07-28")
+	r.header.Set("Mcp-Method", method)
+	r.header.Set("Mcp-Name", "x")
+	return r
 }
 
 // operation returns the operation of that name.
