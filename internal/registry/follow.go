@@ -150,9 +150,9 @@ func (r *Registry) list(ctx context.Context) error {
 
 // take serves a registration unless it is already served, and ends one that no longer exists.
 // It applies any version other than the served one, even an older one, since storage may have
-// lost the newer. Products of the file take precedence over registrations. A registration that
-// is damaged or unknown to this program is logged: it is served without the desks that cannot
-// be opened, or not at all.
+// lost the newer. Products of the file take precedence over registrations, and so do their keys
+// and capture tokens. A registration that is damaged or unknown to this program is logged: it is
+// served without the desks that cannot be opened and without credentials of the file, or not at all.
 func (r *Registry) take(doc document.Document) {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
@@ -180,8 +180,14 @@ func (r *Registry) take(doc document.Document) {
 	digest := [sha256.Size]byte(reg.KeySHA256)
 	if err := r.keys.AddDigest(digest, productID); err != nil {
 		wrong = append(wrong, err.Error())
+	} else {
+		r.keys.SetName(digest, reg.KeyName)
 	}
-	r.keys.SetName(digest, reg.KeyName)
+	for _, token := range p.CaptureTokens {
+		if r.tokens[token] != productID {
+			wrong = append(wrong, "another product has its capture token")
+		}
+	}
 	if wrong != nil {
 		r.notServed(productID, strings.Join(wrong, "; "))
 	}

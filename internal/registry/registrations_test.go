@@ -352,6 +352,33 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 	})
 }
 
+// A product that moves into the file under another ID keeps the token that its pages have, whether or
+// not its registration is removed.
+func TestRegistry_leavesCredentialsOfTheFileAlone(t *testing.T) {
+	log := newMemoryLog()
+	c, err := registryOn(log).Register(t.Context(), productfile.Product{ProductID: "trial"}, "registered", false)
+	require.NoError(t, err)
+	f := file()
+	f.Products[0].CaptureTokens = []string{c.CaptureToken}
+	f.Keys[0].Key, f.Keys[0].Name = c.Key, "the file's"
+	var warned logtest.Buffer
+	r, err := New(f, productfile.NewExtensions(nil, nil), slog.New(slog.NewTextHandler(&warned, nil)), log)
+	require.NoError(t, err)
+	requireTheFiles := func() {
+		product, ok, err := r.ProductOfToken(c.CaptureToken)
+		require.NoError(t, err)
+		assert.True(t, ok)
+		assert.Equal(t, "acme", product)
+		assert.NoError(t, r.Keys().Check(c.Key, "acme", access.MCP))
+		assert.Equal(t, "the file's", r.Keys().NameOf(sha256.Sum256([]byte(c.Key))))
+	}
+	require.NoError(t, r.Load(t.Context()))
+	requireTheFiles()
+	assert.Contains(t, warned.String(), "another product has its capture token")
+	require.NoError(t, r.Unregister(t.Context(), "trial"))
+	requireTheFiles()
+}
+
 // A product of the file stays the file's, also after an earlier registration of its ID.
 func TestRegistry_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()

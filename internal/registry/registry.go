@@ -145,8 +145,9 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 			Sources: sources}}, wrong
 }
 
-// put begins to serve a product. mu must be held, or the registry not yet shared, and an
-// earlier product with that ID must have been removed.
+// put begins to serve a product, except for capture tokens that another product has already. mu
+// must be held, or the registry not yet shared, and an earlier product with that ID must have been
+// removed.
 func (r *Registry) put(p product) {
 	if p.version != 0 {
 		r.taken++
@@ -154,7 +155,9 @@ func (r *Registry) put(p product) {
 	}
 	r.products[p.ProductID] = &p
 	for _, token := range p.CaptureTokens {
-		r.tokens[token] = p.ProductID
+		if _, taken := r.tokens[token]; !taken {
+			r.tokens[token] = p.ProductID
+		}
 	}
 	r.changed.Signal()
 }
@@ -163,7 +166,9 @@ func (r *Registry) put(p product) {
 func (r *Registry) remove(p *product) {
 	r.keys.RemoveProduct(p.ProductID)
 	for _, token := range p.CaptureTokens {
-		delete(r.tokens, token)
+		if r.tokens[token] == p.ProductID {
+			delete(r.tokens, token)
+		}
 	}
 	delete(r.products, p.ProductID)
 	r.changed.Signal()
