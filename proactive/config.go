@@ -104,7 +104,7 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	}
 	if c.Triggers == nil {
 		triggers := slices.Clone(custom)
-		if !slices.ContainsFunc(custom, func(t Trigger) bool { return t != nil && t.ID() == pingPongID }) {
+		if !slices.ContainsFunc(custom, func(t Trigger) bool { return t != nil && t.ID() == PingPong{}.ID() }) {
 			triggers = append(triggers, PingPong{})
 		}
 		return triggers, CheckTriggers(custom...)
@@ -121,7 +121,7 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 // available maps the ID of each trigger that a configuration can name to a constructor
 // that takes a page.
 func available(custom []Trigger) map[string]func(page string) Trigger {
-	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
+	all := map[string]func(string) Trigger{BackOnPricing("").ID(): BackOnPricing}
 	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{},
 		ErrorSeen(), DeadClick()}, custom) {
 		if t != nil {

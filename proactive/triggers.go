@@ -9,18 +9,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// The IDs of the package's own triggers.
-const (
-	pingPongID        = "canonical_url_ping_pong"
-	dwellID           = "user_page_dwell"
-	rageClicksID      = "rage_clicks"
-	repeatedSubmitsID = "repeated_submits"
-	backOnPricingID   = "back_on_pricing"
-	deadEndID         = "dead_end"
-	errorSeenID       = "error_seen"
-	deadClickID       = "dead_click"
-)
-
 // PingPong matches when the user goes from one page to another and back: A → B →
 // A. It ignores a page and one below it, such as a list and its details. It uses
 // only the CanonicalURLs.
@@ -31,7 +19,7 @@ type PingPong struct {
 }
 
 // ID implements [Trigger].
-func (PingPong) ID() string { return pingPongID }
+func (PingPong) ID() string { return "canonical_url_ping_pong" }
 
 // Evaluate implements [Trigger].
 func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
@@ -44,7 +32,7 @@ func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
 type DeadEnd struct{}
 
 // ID implements [Trigger].
-func (DeadEnd) ID() string { return deadEndID }
+func (DeadEnd) ID() string { return "dead_end" }
 
 // Evaluate implements [Trigger].
 func (DeadEnd) Evaluate(c TriggerContext) (Result, bool) {
@@ -81,7 +69,7 @@ type Dwell struct {
 }
 
 // ID implements [Trigger].
-func (Dwell) ID() string { return dwellID }
+func (Dwell) ID() string { return "user_page_dwell" }
 
 // Evaluate implements [Trigger].
 func (d Dwell) Evaluate(c TriggerContext) (Result, bool) {
@@ -115,11 +103,11 @@ func (d Dwell) Again(c TriggerContext) (time.Time, bool) {
 
 // RageClicks returns a trigger that matches the third click on the same label
 // within two seconds.
-func RageClicks() Trigger { return repeated(rageClicksID, activity.TypeClick, 2*time.Second) }
+func RageClicks() Trigger { return repeated("rage_clicks", activity.TypeClick, 2*time.Second) }
 
 // RepeatedSubmits returns a trigger that matches the third submit of the same
 // form within a minute.
-func RepeatedSubmits() Trigger { return repeated(repeatedSubmitsID, activity.TypeSubmit, time.Minute) }
+func RepeatedSubmits() Trigger { return repeated("repeated_submits", activity.TypeSubmit, time.Minute) }
 
 // repeated returns a trigger that matches when the newest action has the given type and
 // was done three times within that duration, regardless of other actions in between.
@@ -141,7 +129,7 @@ func repeated(id, typ string, within time.Duration) Trigger {
 // ErrorSeen returns a trigger that matches when the user sees an error. The product's
 // events must list "$exception".
 func ErrorSeen() Trigger {
-	return Predicate(errorSeenID, func(c TriggerContext) bool {
+	return Predicate("error_seen", func(c TriggerContext) bool {
 		n := len(c.Actions)
 		return n > 0 && c.Actions[n-1].Type == activity.TypeError
 	})
@@ -150,7 +138,7 @@ func ErrorSeen() Trigger {
 // DeadClick returns a trigger that matches when a click on the current page, within the
 // last ten seconds, had no effect. The product's events must list "$dead_click".
 func DeadClick() Trigger {
-	return Predicate(deadClickID, func(c TriggerContext) bool {
+	return Predicate("dead_click", func(c TriggerContext) bool {
 		for i := len(c.Actions) - 1; i >= 0 && c.Actions[i].CanonicalURL == c.Page(); i-- {
 			a := &c.Actions[i]
 			if c.Now.Sub(a.At) <= 10*time.Second && slices.Contains(a.Marks, activity.MarkDead) {
@@ -166,7 +154,7 @@ func DeadClick() Trigger {
 // empty, under /pricing; see [Under].
 func BackOnPricing(prefix string) Trigger {
 	prefix = cmp.Or(prefix, "/pricing")
-	return Predicate(backOnPricingID, func(c TriggerContext) bool {
+	return Predicate("back_on_pricing", func(c TriggerContext) bool {
 		if !Under(c.Page(), prefix) {
 			return false
 		}
