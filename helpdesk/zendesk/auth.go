@@ -6,31 +6,19 @@ import (
 	"errors"
 	"net/http"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// credentials authorizes requests. It is safe for concurrent use. There are three kinds, and the
-// first one configured is used:
+// authorize sets the Authorization header of a request. There are three kinds of credentials,
+// and the first one configured is used:
 //
 //	an OAuth token, or an OAuth client     token, which a client can replace
 //	an API token with an email address     basic authentication
 //	nothing                                every request fails before it is made
-type credentials struct {
-	config Config
-	api    *helpdesk.API // requests tokens, which needs no authorization
-
-	turn *semaphore.Weighted // of one goroutine at a time
-	// token belongs to the goroutine that has the turn. It is empty before the first token
-	// is made, and after Zendesk has refused one.
-	token string
-}
-
-// authorize sets the Authorization header of a request. Concurrent callers without a token share
-// the one that the first of them gets; each waits for it only until its own ctx ends. The error
-// is a *helpdesk.APIError and not ambiguous.
-func (c *credentials) authorize(ctx context.Context, header http.Header) error {
+//
+// Concurrent callers without a token share the one that the first of them gets; each waits for it
+// only until its own ctx ends. The error is a *helpdesk.APIError and not ambiguous.
+func (c *Client) authorize(ctx context.Context, header http.Header) error {
 	if c.config.isMute() {
 		return &helpdesk.APIError{Desk: Name, Op: "authorize", Misconfigured: true, Err: errNoCredentials}
 	}
@@ -57,7 +45,7 @@ func (c *credentials) authorize(ctx context.Context, header http.Header) error {
 // refused is called with the header of a refused request, and returns whether another attempt
 // may be accepted. It drops a client's token, unless another request has already replaced it:
 // then that one is worth trying.
-func (c *credentials) refused(ctx context.Context, header http.Header) bool {
+func (c *Client) refused(ctx context.Context, header http.Header) bool {
 	used := header.Get("Authorization")
 	if c.config.OAuthClientID == "" || used == "" || c.turn.Acquire(ctx, 1) != nil {
 		return false
@@ -79,11 +67,11 @@ const opToken = "get OAuth token"
 // mint gets a token for the client. Its error is never ambiguous, since the request that needs
 // the token was not made. A permanent refusal is a mistake in the configuration, and a 404 here
 // does not mean that a conversation is gone.
-func (c *credentials) mint(ctx context.Context) (string, error) {
+func (c *Client) mint(ctx context.Context) (string, error) {
 	var answer struct {
 		AccessToken string `json:"access_token"`
 	}
-	err := c.api.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens",
+	err := c.tokens.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens",
 		Body: map[string]string{"grant_type": "client_credentials", "client_id": c.config.OAuthClientID,
 			"client_secret": c.config.OAuthClientSecret, "scope": "read write"}}, &answer)
 	if err == nil && answer.AccessToken == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -20,11 +21,16 @@ import (
 // Its methods are safe for concurrent use. Apart from the configuration it remembers the rate
 // limits, a token and its own user; a new Client learns them again.
 type Client struct {
-	config      Config
-	api         *helpdesk.API
-	credentials *credentials
-	paced       *lru.Cache[string, time.Time] // when the next write to a ticket may happen
-	self        atomic.Int64                  // the credentials' user ID; zero if unknown
+	config Config
+	api    *helpdesk.API
+	tokens *helpdesk.API                 // requests OAuth tokens, which needs no authorization
+	paced  *lru.Cache[string, time.Time] // when the next write to a ticket may happen
+	self   atomic.Int64                  // the credentials' user ID; zero if unknown
+
+	turn *semaphore.Weighted // of one goroutine at a time
+	// token is the OAuth token, and belongs to the goroutine that has the turn. It is empty before
+	// the first one is made, and after Zendesk has refused one.
+	token string
 }
 
 // Capabilities implements [helpdesk.Desk].

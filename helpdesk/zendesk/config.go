@@ -115,11 +115,10 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.BaseURL)
 	paced, _ := lru.New[string, time.Time](maxPaced) // it fails for a size below one only
-	c := &Client{config: config, paced: paced}
+	c := &Client{config: config, paced: paced, turn: semaphore.NewWeighted(1), token: config.OAuthToken}
 	c.config.SigningSecret = slices.Clone(config.SigningSecret)
-	c.credentials = &credentials{config: config, turn: semaphore.NewWeighted(1), token: config.OAuthToken,
-		api: &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Explain: c.explain}}
+	c.tokens = &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Explain: c.explain}
 	c.api = &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Explain: c.explain, Limits: c.limits,
-		Authorize: c.credentials.authorize, Refused: c.credentials.refused}
+		Authorize: c.authorize, Refused: c.refused}
 	return c, nil
 }
