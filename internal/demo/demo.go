@@ -14,9 +14,8 @@ import (
 // Demo is one product's page and desk. Its methods are safe for concurrent use.
 type Demo struct {
 	product Product
-	secret  string // for the desk's webhooks
 	door    string // the secret in the page's URL
-	account account
+	desk    desk
 }
 
 // Product identifies the demo product, with the credentials that the page uses.
@@ -28,17 +27,16 @@ type Product struct {
 
 // New returns the demo of a product whose integration_config has the desk.
 func New(product Product) *Demo {
-	return &Demo{product: product, secret: rand.Text(), door: rand.Text()}
+	return &Demo{product: product, door: rand.Text(), desk: desk{secret: rand.Text()}}
 }
 
 // Path returns the page's path on the server, with the secret that opens it.
 func (d *Demo) Path() string { return "/demo/?" + doorField + "=" + d.door }
 
-// Kind returns the kind of the demo's desk. All desks that it opens share their
-// conversations.
+// Kind returns the kind of the demo's desk. It always opens the same desk.
 func (d *Demo) Kind() helpdesk.Kind {
 	return helpdesk.Kind{Name: Name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
-		return &desk{&d.account, d.secret}, nil
+		return &d.desk, nil
 	}}
 }
 
@@ -97,6 +95,6 @@ func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 
 // serveList serves all of the desk's conversations. The page polls: a single visitor's are small.
 func (d *Demo) serveList(w http.ResponseWriter, _ *http.Request) error {
-	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": d.account.list()})
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": d.desk.list()})
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -17,12 +18,17 @@ const Name = "demo"
 // maxNote is the maximum size of a note, in bytes.
 const maxNote = 16 << 10
 
-// desk is a [helpdesk.Desk] for the conversations of an account. Its methods use no network and
-// never block, so no result is ever ambiguous. It deletes no conversation, because a visitor's
-// chat would vanish.
+// desk is a [helpdesk.Desk] with its conversations. Its methods use no network and never block, so
+// no result is ever ambiguous. It deletes no conversation, because a visitor's chat would vanish.
+//
+// Its methods are safe for concurrent use: mu guards the conversations themselves too, so methods
+// return copies, never pointers.
 type desk struct {
-	*account
-	secret string
+	secret string // for webhooks
+
+	mu            sync.Mutex
+	conversations []*conversation // most recently changed last
+	lastPart      int
 }
 
 // Capabilities implements [helpdesk.Desk].

@@ -22,13 +22,13 @@ func newTestDesk(t *testing.T) (d *desk, conversationID string) {
 	demo := New(Product{ID: "demo", Key: "lak_1", Token: "phc_1"})
 	opened, err := demo.Kind().Open(nil, nil)
 	require.NoError(t, err)
-	return opened.(*desk), demo.account.open(contact{Email: "ada@example.com"})
+	return opened.(*desk), demo.desk.open(contact{Email: "ada@example.com"})
 }
 
 // texts returns the parts of a conversation as "kind: text".
-func (a *account) texts(t *testing.T, id string) (texts []string) {
+func (d *desk) texts(t *testing.T, id string) (texts []string) {
 	t.Helper()
-	require.NoError(t, a.change(id, func(c *conversation) {
+	require.NoError(t, d.change(id, func(c *conversation) {
 		for _, p := range c.Parts {
 			texts = append(texts, p.Kind+": "+p.Text)
 		}
@@ -82,27 +82,27 @@ func TestDesk_takesItsOwnWebhooksOnly(t *testing.T) {
 	require.ErrorAs(t, err, new(*helpdesk.PayloadError))
 }
 
-func TestAccount_isBounded(t *testing.T) {
-	var a account
-	first := a.open(contact{})
+func TestDesk_isBounded(t *testing.T) {
+	var d desk
+	first := d.open(contact{})
 	for range maxConversations - 1 {
-		a.open(contact{})
+		d.open(contact{})
 	}
-	_, err := a.write(first, part{Kind: kindNote, Text: "still here"})
+	_, err := d.write(first, part{Kind: kindNote, Text: "still here"})
 	require.NoError(t, err)
-	second := a.list()
-	a.open(contact{})
-	all := a.list()
+	second := d.list()
+	d.open(contact{})
+	all := d.list()
 	assert.Len(t, all, maxConversations)
 	assert.Equal(t, first, all[1].ID, "it was changed lately")
-	err = a.change(second[len(second)-1].ID, func(*conversation) {})
+	err = d.change(second[len(second)-1].ID, func(*conversation) {})
 	require.Error(t, err, "the one that was not changed for longest makes room")
 
 	for i := range maxParts + 10 {
-		_, err := a.write(first, part{Kind: kindNote, Text: fmt.Sprint(i)})
+		_, err := d.write(first, part{Kind: kindNote, Text: fmt.Sprint(i)})
 		require.NoError(t, err)
 	}
-	texts := a.texts(t, first)
+	texts := d.texts(t, first)
 	assert.Len(t, texts, maxParts)
 	assert.Equal(t, "note: 10", texts[0])
 }

@@ -43,14 +43,14 @@ func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 		}
 		id, isNew := r.PathValue("id"), r.PathValue("id") == ""
 		if isNew {
-			id = d.account.open(m.Contact)
+			id = d.desk.open(m.Contact)
 		}
-		partID, err := d.account.receive(id, m)
+		partID, err := d.desk.receive(id, m)
 		if err != nil {
 			return httpx.NotFound("Unknown conversation.")
 		}
 		if err := d.report(r.Context(), service, id, m, isNew); err != nil {
-			d.account.withdraw(id, partID)
+			d.desk.withdraw(id, partID)
 			return httpx.Unavailable(err)
 		}
 		httpx.WriteJSON(w, http.StatusCreated, map[string]string{"id": id})
@@ -114,7 +114,7 @@ func (d *Demo) send(ctx context.Context, service http.Handler, to string, of hel
 		return fmt.Errorf("demo: make webhook: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(headerSecret, d.secret)
+	r.Header.Set(headerSecret, d.desk.secret)
 	answer := status{header: http.Header{}}
 	service.ServeHTTP(&answer, r)
 	if answer.code != http.StatusOK {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -15,7 +14,7 @@ import (
 // to repeat on the same storage after a restart of the server.
 const idLength = 10
 
-// Limits of an account. The oldest are dropped first.
+// Limits of a desk. The oldest are dropped first.
 const (
 	maxConversations = 20
 	maxParts         = 100 // of a conversation
@@ -53,22 +52,14 @@ type conversation struct {
 	Parts   []part    `json:"parts"`
 }
 
-// account holds a desk's conversations. Its methods are safe for concurrent use: mu guards
-// all fields and the conversations themselves, so methods return copies, never pointers.
-type account struct {
-	mu            sync.Mutex
-	conversations []*conversation // most recently changed last
-	lastPart      int
-}
-
 // open begins a conversation and returns its ID.
-func (a *account) open(with contact) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (d *desk) open(with contact) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	c := &conversation{ID: rand.Text()[:idLength], Contact: with, Opened: time.Now()}
-	a.conversations = append(a.conversations, c)
-	if len(a.conversations) > maxConversations {
-		a.conversations = slices.Delete(a.conversations, 0, 1)
+	d.conversations = append(d.conversations, c)
+	if len(d.conversations) > maxConversations {
+		d.conversations = slices.Delete(d.conversations, 0, 1)
 	}
 	return c.ID
 }
@@ -76,10 +67,10 @@ func (a *account) open(with contact) string {
 // write adds a part to a conversation and returns the part's ID. If there are too many
 // parts, it drops the oldest. The error for a missing conversation is a
 // *[helpdesk.APIError] that is Gone.
-func (a *account) write(conversationID string, p part) (partID string, err error) {
-	err = a.change(conversationID, func(c *conversation) {
-		a.lastPart++
-		p.ID, p.At = strconv.Itoa(a.lastPart), time.Now()
+func (d *desk) write(conversationID string, p part) (partID string, err error) {
+	err = d.change(conversationID, func(c *conversation) {
+		d.lastPart++
+		p.ID, p.At = strconv.Itoa(d.lastPart), time.Now()
 		c.Parts = append(c.Parts, p)
 		c.Parts = c.Parts[max(0, len(c.Parts)-maxParts):]
 	})
@@ -87,17 +78,17 @@ func (a *account) write(conversationID string, p part) (partID string, err error
 }
 
 // receive adds a contact's message to a conversation, and returns the part's ID.
-func (a *account) receive(conversationID string, m message) (partID string, err error) {
-	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // may have changed
-	return a.write(conversationID, part{Kind: kindMessage, Text: m.Text})
+func (d *desk) receive(conversationID string, m message) (partID string, err error) {
+	_ = d.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // may have changed
+	return d.write(conversationID, part{Kind: kindMessage, Text: m.Text})
 }
 
 // withdraw removes a part, and the conversation if that part was its only one.
-func (a *account) withdraw(conversationID, partID string) {
-	_ = a.change(conversationID, func(c *conversation) { // it may no longer exist
+func (d *desk) withdraw(conversationID, partID string) {
+	_ = d.change(conversationID, func(c *conversation) { // it may no longer exist
 		c.Parts = slices.DeleteFunc(c.Parts, func(p part) bool { return p.ID == partID })
 		if len(c.Parts) == 0 {
-			a.conversations = slices.DeleteFunc(a.conversations, func(other *conversation) bool { return other == c })
+			d.conversations = slices.DeleteFunc(d.conversations, func(other *conversation) bool { return other == c })
 		}
 	})
 }
@@ -105,25 +96,25 @@ func (a *account) withdraw(conversationID, partID string) {
 // change makes a conversation the most recently changed one and changes it, under the lock, which
 // the function must not take again. If there is no such conversation, the error is the same as
 // from a desk's API.
-func (a *account) change(id string, change func(*conversation)) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	i := slices.IndexFunc(a.conversations, func(c *conversation) bool { return c.ID == id })
+func (d *desk) change(id string, change func(*conversation)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(d.conversations, func(c *conversation) bool { return c.ID == id })
 	if i < 0 {
 		return &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
 	}
-	c := a.conversations[i]
-	a.conversations = append(slices.Delete(a.conversations, i, i+1), c)
+	c := d.conversations[i]
+	d.conversations = append(slices.Delete(d.conversations, i, i+1), c)
 	change(c)
 	return nil
 }
 
 // list returns the conversations, most recently changed first.
-func (a *account) list() []conversation {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := make([]conversation, 0, len(a.conversations))
-	for _, c := range slices.Backward(a.conversations) {
+func (d *desk) list() []conversation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]conversation, 0, len(d.conversations))
+	for _, c := range slices.Backward(d.conversations) {
 		own := *c
 		own.Parts = append([]part{}, c.Parts...)
 		all = append(all, own)
