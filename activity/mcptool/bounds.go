@@ -33,8 +33,9 @@ const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fe
 
 // bounded returns the request with its body read, the body's content and a budget for its
 // response, or an error if it is no POST or the body exceeds the bounds. The content is valid until release,
-// which is called once the request is served and may be called again.
-func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, content []byte,
+// which is called once the request is served and may be called again. The key of that name gives access to
+// the product.
+func bounded(w http.ResponseWriter, r *http.Request, productID, keyName string) (_ *http.Request, content []byte,
 	release func(), err error) {
 	if r.Method != http.MethodPost {
 		return nil, nil, nil, httpx.MethodNotAllowed(http.MethodPost)
@@ -48,8 +49,9 @@ func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.
 		body.Release()
 		return nil, nil, nil, err
 	}
-	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer,
-		left: maxAnswer - maxCalls*overhead, looking: make(chan struct{}, 1)}
+	a := &answer{productID: productID, keyName: keyName, deadline: time.Now().Add(maxTime),
+		room: int64(min(max(calls, 1), copies)) * maxAnswer, left: maxAnswer - maxCalls*overhead,
+		looking: make(chan struct{}, 1)}
 	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
 	r.Body = io.NopCloser(bytes.NewReader(body.Bytes()))
 	return r, body.Bytes(), body.Release, nil
@@ -75,9 +77,9 @@ func newAnswers() *admission.Pool {
 // admit waits for room for the largest answer of a request, and fails if there is
 // none in time. The answer of a single call is far smaller, so all copies of it fit
 // into the room for one.
-func admit(r *http.Request, answers *admission.Pool, productID string) (release func(), err error) {
+func admit(r *http.Request, answers *admission.Pool) (release func(), err error) {
 	a := answerOf(r.Context())
-	if release, err = answers.Acquire(r.Context(), a.deadline, productID, a.room, maxBody); err != nil {
+	if release, err = answers.Acquire(r.Context(), a.deadline, a.productID, a.room, maxBody); err != nil {
 		return nil, httpx.Unavailable(err)
 	}
 	return release, nil
@@ -98,9 +100,11 @@ func check(body []byte) (calls int, err error) {
 	return s.Elements, nil
 }
 
-// answer is the budget of all results in one response. The calls of a batch share it, and may
-// run concurrently.
+// answer is the budget of all results in one response, and the product that they are about. The calls
+// of a batch share it, and may run concurrently.
 type answer struct {
+	productID   string      // of the caller's key, which was checked
+	keyName     string      // see access.Audit
 	room        int64       // bytes held until it is sent
 	deadline    time.Time   // of the lookups
 	unavailable atomic.Bool // a lookup failed
@@ -113,7 +117,7 @@ type answer struct {
 // context and the header of its HTTP request.
 type answerKey struct{}
 
-// answerOf returns the budget of a request.
+// answerOf returns the answer to a request.
 func answerOf(ctx context.Context) *answer { return ctx.Value(answerKey{}).(*answer) }
 
 // overhead bounds the bytes of a result besides the data looked up: the frame of JSON-RPC and of

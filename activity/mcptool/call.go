@@ -40,18 +40,6 @@ type tools struct {
 	log      *slog.Logger
 }
 
-// caller is the holder of a request's key. The zero value is nobody, which no lookup accepts.
-type caller struct{ productID, keyName string }
-
-// callerKey is the key of a caller in a context.
-type callerKey struct{}
-
-// callerOf returns the caller of a request, whose key was checked.
-func callerOf(ctx context.Context) caller {
-	by, _ := ctx.Value(callerKey{}).(caller)
-	return by
-}
-
 // query is a decoded call: the product it names, and the lookup, which is called at most once.
 type query struct {
 	productID string // empty for the key's product
@@ -83,19 +71,18 @@ func (r *result) texts() (content []mcp.Content) {
 // if there is nothing to answer. A failed lookup also makes the HTTP response a 503, which tells
 // clients that a retry is worthwhile.
 func (t *tools) look(ctx context.Context, name string, q query) (found result, problem string) {
-	by := callerOf(ctx)
-	access.Audit(ctx, t.log, by.keyName, by.productID, name)
 	answer := answerOf(ctx)
+	access.Audit(ctx, t.log, answer.keyName, answer.productID, name)
 	ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, name), answer.deadline)
 	defer cancel()
 	answer.looking <- struct{}{}
 	defer func() { <-answer.looking }()
-	found, err := q.get(ctx, by.productID)
+	found, err := q.get(ctx, answer.productID)
 	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 		return found, wrong.Error() + "."
 	}
 	if err != nil {
-		t.log.Error("a lookup failed", "tool", name, "product_id", by.productID, "err", err)
+		t.log.Error("a lookup failed", "tool", name, "product_id", answer.productID, "err", err)
 		answer.unavailable.Store(true)
 		return found, unavailable
 	}
@@ -116,10 +103,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 		if problem != "" {
 			return toolError(problem), nil
 		}
-		switch productID := callerOf(ctx).productID; {
-		case productID == "":
-			return toolError(access.ErrInvalid.Error()), nil
-		case q.productID != "" && q.productID != productID:
+		if q.productID != "" && q.productID != answerOf(ctx).productID {
 			return toolError(access.ErrMismatch.Error()), nil
 		}
 		found, problem := t.look(ctx, req.Params.Name, q)
@@ -133,7 +117,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 // resource returns the live activity of the user named by a URI. A user of another product is
 // not found, as if it did not exist.
 func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	userID, ok := userOf(req.Params.URI, callerOf(ctx).productID)
+	userID, ok := userOf(req.Params.URI, answerOf(ctx).productID)
 	if !ok {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}

@@ -44,7 +44,7 @@ import (
 
 // A request passes these gates, each before more is spent on it: the key, the bounds of its
 // body, the room for its answer, the SDK. A handler behind the SDK sees only the context and
-// the header of the request, so the caller and the budget of the answer travel in the context.
+// the header of the request, so the answer, with the caller's product, travels in the context.
 // The SDK's errors are rewritten on their way out.
 
 // The names of the tools.
@@ -111,8 +111,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 		if err != nil {
 			return access.Refusal(err)
 		}
-		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{productID, keys.NameOf(key)}))
-		r, body, done, err := bounded(w, r, productID)
+		r, body, done, err := bounded(w, r, productID, keys.NameOf(key))
 		if err != nil {
 			return err
 		}
@@ -126,7 +125,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 			access.Audit(r.Context(), t.log, keys.NameOf(key), productID, "subscriptions/listen")
 			return o.Listen(w, r, l)
 		}
-		release, err := admit(r, answers, productID)
+		release, err := admit(r, answers)
 		if err != nil {
 			return err
 		}
