@@ -6,10 +6,8 @@ package jsonscan
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -249,19 +247,8 @@ func (s *Scanner) Skip() {
 }
 
 // plainEnd returns where the literal bytes of a string, starting at i, end: at a quote, a
-// backslash or a control character, or at the end of b. It examines eight bytes at a time:
-// x-ones*c has the top bit of each byte below c, if that byte's own is clear, and word^ones*c
-// has a zero byte wherever word has c.
+// backslash or a control character, or at the end of b.
 func plainEnd(b []byte, i int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(b); i += 8 {
-		word := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := word^ones*'"', word^ones*'\\'
-		found := ((word-ones*' ')&^word | (quote-ones)&^quote | (slash-ones)&^slash) & tops
-		if found != 0 { // the lowest bit is right; higher ones may be wrong
-			return i + bits.TrailingZeros64(found)/8
-		}
-	}
 	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
 		i++
 	}

@@ -180,7 +180,7 @@ func TestScanner_readsValuesOfAnyKindAsAskedFor(t *testing.T) {
 	}
 }
 
-// The bytes that end a run of plain ones are found at every place in a word.
+// The bytes that end a run of plain ones are found after any number of them.
 func TestScanner_findsTheEndOfAString(t *testing.T) {
 	for before := range 20 {
 		for _, last := range []string{`"`, `\"`, `\u0041"`, `\u00`, `\`, `\x`, "\x1f", "\x00", ""} {
