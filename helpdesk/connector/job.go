@@ -338,31 +338,17 @@ type outcome struct {
 	contact helpdesk.Contact
 }
 
-// perform asks the desk, or has a model asked, for a step. Nothing else calls a desk. A note in
-// doubt is looked for first, and written again only if it is not found or the desk cannot look.
-// A reply or an offer in doubt, and the note of an erased person, are only looked for. A note
-// without text needs no request.
+// perform asks the desk, or has a model asked, for a step. Nothing else calls a desk. A reply or an
+// offer in doubt is only looked for.
 //
 // A model is asked beside the job: perform starts the call and returns. The result makes the
 // conversation due again.
 func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	id := j.lane.link().ConversationID
-	ask := func(do func(ctx context.Context) error) {
-		if o.err == nil {
-			o.err = j.request(ctx, do)
-		}
-	}
+	ask := func(do func(ctx context.Context) error) { o.err = j.request(ctx, do) }
 	switch s.kind {
 	case kindNote:
-		if s.writing.Text == "" {
-			return o
-		}
-		if s.doubt {
-			o = j.find(ctx, id, s.writing)
-		}
-		if !o.yes && !(s.doubt && s.writing.Erased) {
-			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.writing.Text); return err })
-		}
+		return j.note(ctx, id, s)
 	case kindRedaction:
 		if j.can.Redactor != nil {
 			ask(func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, id, s.redact[0]) })
@@ -378,8 +364,20 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 				return err
 			})
 		}
-	case kindWhose, kindReply:
-		o.yes, o.err = j.answer(ctx, id, s)
+	case kindWhose:
+		ask(func(ctx context.Context) (err error) {
+			o.yes, err = j.can.Replier.IsRequesters(ctx, id, s.message.Text)
+			return err
+		})
+	case kindReply:
+		ask(func(ctx context.Context) (err error) {
+			if s.doubt {
+				o.yes, err = j.can.Replier.FindReply(ctx, id, s.message.Reply, s.message.Begun.Add(-clockMargin))
+			} else {
+				_, err = j.can.Replier.Reply(ctx, id, s.message.Reply)
+			}
+			return err
+		})
 	case kindOffer:
 		return j.offer(ctx, id, s)
 	case kindFind:
@@ -395,33 +393,21 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	return o
 }
 
-// find looks for a note in doubt, if the desk can look.
-func (j *job) find(ctx context.Context, id string, w *writing) (o outcome) {
-	if j.can.Finder != nil {
+// note writes a note, unless it has no text. A note in doubt is looked for first, and written again
+// only if it is not found or the desk cannot look. The note of an erased person is only looked for.
+func (j *job) note(ctx context.Context, id string, s *step) (o outcome) {
+	w := s.writing
+	if s.doubt && w.Text != "" && j.can.Finder != nil {
 		o.err = j.request(ctx, func(ctx context.Context) (err error) {
 			o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, w.Text, j.r.LastNote, w.Begun.Add(-clockMargin))
 			return err
 		})
 	}
+	if w.Text == "" || o.err != nil || o.yes || s.doubt && w.Erased {
+		return o
+	}
+	o.err = j.request(ctx, func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, w.Text); return err })
 	return o
-}
-
-// answer asks the desk whether a message is the requester's, sends a reply or, after a doubt,
-// looks for it. It reports whether the message is the requester's or the reply was found; for a
-// reply that it sends, it reports false.
-func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err error) {
-	err = j.request(ctx, func(ctx context.Context) (err error) {
-		switch {
-		case s.kind == kindWhose:
-			yes, err = j.can.Replier.IsRequesters(ctx, id, s.message.Text)
-		case s.doubt:
-			yes, err = j.can.Replier.FindReply(ctx, id, s.message.Reply, s.message.Begun.Add(-clockMargin))
-		default:
-			_, err = j.can.Replier.Reply(ctx, id, s.message.Reply)
-		}
-		return err
-	})
-	return yes, err
 }
 
 // request makes a request to the desk, unless it has to wait: because the lease might end
