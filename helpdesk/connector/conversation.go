@@ -227,6 +227,14 @@ func (c *conversation) session(id string) *session {
 	return nil
 }
 
+// sessionOf returns the session with that ID, or nil if it was erased or is another user's by now.
+func (c *conversation) sessionOf(id, userID string) *session {
+	if s := c.session(id); s != nil && s.UserID == userID {
+		return s
+	}
+	return nil
+}
+
 // machine returns the state of the assistance.
 func (c *conversation) machine() assistance.Machine {
 	if c.Machine == nil {

@@ -287,8 +287,8 @@ func (j *job) store(ctx context.Context, s *step) error {
 			return err
 		}
 		return j.update(ctx, func(c *conversation) error {
-			of := c.session(s.writing.Session)
-			if of == nil || of.UserID != s.writing.UserID { // it was erased in the meantime
+			of := c.sessionOf(s.writing.Session, s.writing.UserID)
+			if of == nil {
 				return errMoot
 			}
 			if c.Writing = s.writing; s.writing.Summary == nil {

@@ -88,12 +88,12 @@ func TestJob_losesTheSummaryAndTheReplyOfAnErasedSession(t *testing.T) {
 		l := d.lane(linkOf("zendesk/7"), time.Now())
 		d.join(l, "s", 1, eventlog.ID{}, false)
 		j := &job{d: d, lane: l, erasures: l.erasures}
-		*l.ensureMemo() = memo{match: &offering{}, answer: &step{}, draft: &draft{}}
+		*l.ensureMemo() = memo{match: &offering{}, answer: &step{}, draft: &writing{}}
 		d.erase(&feed.Erasure{SessionIDs: []string{erased}})
 		lost, m := erased == "s", l.memo
 		assert.Equal(t, [3]bool{lost, lost, lost}, [3]bool{m.match == nil, m.answer == nil, m.draft == nil}, erased)
 		j.think(func(context.Context) func(*memo) {
-			return func(m *memo) { m.answer, m.draft = &step{}, &draft{} }
+			return func(m *memo) { m.answer, m.draft = &step{}, &writing{} }
 		})
 		require.NoError(t, call(t.Context()))
 		assert.Equal(t, [2]bool{lost, lost}, [2]bool{m.answer == nil, m.draft == nil}, erased)

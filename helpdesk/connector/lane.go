@@ -57,10 +57,11 @@ type memo struct {
 	machine *assistance.Machine // as it was last seen; nil for the initial one
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
-	// draft is the result of the last model call for a summary, until its note is written, and
-	// answer of the last one for a reply: a step of kindReply or kindDrop, which nobody modifies.
-	// modelRuns means that a call is running.
-	draft     *draft
+	// draft is the result of the last model call for a summary, until its note is written: without
+	// text the model has failed, and Upto is the number of actions that it was asked about. answer
+	// is the result of the last call for a reply: a step of kindReply or kindDrop, which nobody
+	// modifies. modelRuns means that a call is running.
+	draft     *writing
 	answer    *step
 	modelRuns bool
 	// theirs are the IDs of messages that the desk has confirmed as the requester's.

@@ -33,7 +33,7 @@ func (j *job) draft(s *step, of session) {
 		if err != nil && ctx.Err() == nil {
 			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", of.ID, "err", err)
 		}
-		return func(m *memo) { m.draft = &draft{of.ID, of.UserID, done} }
+		return func(m *memo) { m.draft = &writing{Session: of.ID, UserID: of.UserID, Summary: &done} }
 	})
 }
 

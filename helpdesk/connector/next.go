@@ -111,13 +111,6 @@ type view struct {
 	rules   *assistance.Rules // nil without assistance
 }
 
-// draft is a summary that a model has made of a session. Without text the model has
-// failed, and Upto is the number of actions that it was asked about.
-type draft struct {
-	session, userID string
-	sessionSummary
-}
-
 // next returns the next step for a conversation, or nil and when there may be one: due for any
 // step, own for one that is no stranger's; zero means not before something happens. Together
 // with a stranger's step, own is set as well. It is pure: it modifies none of its inputs, and
@@ -294,8 +287,8 @@ func (c *conversation) nextRedaction(v *view) *step {
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
 	for _, other := range v.wants {
-		s := c.session(other.ID)
-		if s == nil || s.UserID != other.UserID { // it was erased or taken over
+		s := c.sessionOf(other.ID, other.UserID)
+		if s == nil {
 			continue
 		}
 		if (s.by() == byStranger) == strange &&
@@ -322,7 +315,7 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		return nil
 	}
 	draft := v.draft
-	if draft != nil && !draft.isIn(c) {
+	if draft != nil && c.sessionOf(draft.Session, draft.UserID) == nil {
 		draft = nil
 	}
 	for i := range c.Sessions {
@@ -330,9 +323,9 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		due := s.unsummed() >= v.notes.SummaryThreshold
 		switch {
 		case (s.by() == byStranger) != strange:
-		case draft != nil && draft.Text != "" && draft.session == s.ID:
-			return s.summarize(draft.sessionSummary, v.now)
-		case due && v.models && !v.modelRuns && draft.allows(s):
+		case draft != nil && draft.Summary.Text != "" && draft.Session == s.ID:
+			return s.summarize(*draft.Summary, v.now)
+		case due && v.models && !v.modelRuns && s.mayDraft(draft):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
 			return s.summarize(sessionSummary{Upto: s.Written, Text: s.Digest.String()}, v.now)
@@ -341,16 +334,10 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 	return nil
 }
 
-// isIn reports whether the conversation has the draft's session, with the same user.
-func (d *draft) isIn(c *conversation) bool {
-	s := c.session(d.session)
-	return s != nil && s.UserID == d.userID
-}
-
-// allows reports whether a model may be asked for a summary of a session. After a failure it may
-// not before the session's next note.
-func (d *draft) allows(s *session) bool {
-	return d == nil || d.Text == "" && (d.session != s.ID || d.Upto < s.Written)
+// mayDraft reports whether a model may be asked for a summary of the session after the last draft,
+// nil for none. After a failure it may not before the session's next note.
+func (s *session) mayDraft(last *writing) bool {
+	return last == nil || last.Summary.Text == "" && (last.Session != s.ID || last.Summary.Upto < s.Written)
 }
 
 // summarize returns the step that posts a summary of a session. A summary with the same text as

@@ -255,7 +255,8 @@ func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 
 func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
 	v := &view{notes: DefaultNotes(), models: true,
-		memo: memo{draft: &draft{"s", "alice", sessionSummary{Upto: 20, Text: "what alice did"}}}}
+		memo: memo{draft: &writing{Session: "s", UserID: "alice",
+			Summary: &sessionSummary{Upto: 20, Text: "what alice did"}}}}
 	for user, want := range map[string]kind{"alice": kindNote, "bob": kindDraft} {
 		c := conversation{Sessions: []session{{ID: "s", UserID: user, Written: 25}}}
 		step, _, _ := c.next(v)
