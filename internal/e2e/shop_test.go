@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/browsertest"
@@ -29,8 +31,26 @@ func TestPages(t *testing.T) {
 		"the snippet links the session of its page":          testSnippet,
 		"a user signs an app in":                             testSignIn,
 		"the bridge's portal works":                          testBridge,
+		"the demo's page reports a long outage after it":     testDemosOutage,
+		"a tab asks the next page where one is left":         testNextPage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
+	}
+}
+
+// Eval and Await of a tab get their answers while the page keeps moving between two sites.
+func testNextPage(t *testing.T, browser context.Context) {
+	site := startSite(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<body><p id=here>here</p><script>setTimeout(() => { location.hostname = location.hostname ` +
+			`=== "localhost" ? "127.0.0.1" : "localhost" }, 10)</script>`))
+	})
+	tab := browsertest.Open(t, browser)
+	tab.Do("open the page", chromedp.Navigate(site))
+	for range 8 {
+		assert.Equal(t, "3", tab.Eval(`(function () { for (const end = Date.now() + 5; Date.now() < end;); return String(1 `+
+			`+ 2) })()`))
+		tab.Await("the text is there", `document.getElementById("here").innerText === "here"`)
 	}
 }
 

@@ -1,6 +1,7 @@
-package demo
+package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,38 +12,25 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
-	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/demo"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// openScripts opens an empty page in a browser, with the demo's scripts and these endpoints beside
-// it.
-func openScripts(t *testing.T, endpoints map[string]http.HandlerFunc) *browsertest.Tab {
-	t.Helper()
+// During a long outage more events gather than a browser sends for a page that may be left. The
+// demo's page reports them all afterwards.
+func testDemosOutage(t *testing.T, browser context.Context) {
+	var isAway atomic.Bool
+	var mu sync.Mutex
+	seen := map[string]bool{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="/demo/static/icon.svg"><div id="shop"></div>`)
 	})
-	mux.Handle("GET /demo/static/{file}", httpx.Handler(serveFile))
-	for pattern, serve := range endpoints {
-		mux.HandleFunc(pattern, serve)
-	}
-	web := httptest.NewServer(mux)
-	t.Cleanup(web.Close)
-	tab := browsertest.Open(t, browsertest.Start(t))
-	tab.Do("open the page", chromedp.Navigate(web.URL+"/"), chromedp.WaitReady(chromedp.ID("shop")))
-	return tab
-}
-
-// During a long outage more events gather than a browser sends for a page that may be left. The page
-// reports them all afterwards.
-func TestPage_reportsALongOutageAfterIt(t *testing.T) {
-	var isAway atomic.Bool
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	tab := openScripts(t, map[string]http.HandlerFunc{"POST /i/v0/e/": func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /i/v0/e/", func(w http.ResponseWriter, r *http.Request) {
 		if isAway.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -56,7 +44,13 @@ func TestPage_reportsALongOutageAfterIt(t *testing.T) {
 		for _, event := range body.Batch {
 			seen[event.UUID] = true
 		}
-	}})
+	})
+	keys := access.NewKeyring()
+	require.NoError(t, keys.Add("key", "demo", access.MCP))
+	web := httptest.NewServer(demo.New(demo.Product{ID: "demo", Key: "key"}).Handler(mux, keys))
+	t.Cleanup(web.Close)
+	tab := browsertest.Open(t, browser)
+	tab.Do("open the page", chromedp.Navigate(web.URL+"/"), chromedp.WaitReady(chromedp.ID("shop")))
 	isAway.Store(true)
 	tab.Eval(`import("/demo/static/posthog.js").then(async ({ PostHog }) => {
 		const posthog = new PostHog("phc_demo", document.getElementById("shop"));
