@@ -96,7 +96,8 @@ func testOptions(log io.Writer, change ...func(*liveactivity.Options)) *liveacti
 // withDataDir keeps everything in a folder.
 func withDataDir(dir string) func(*liveactivity.Options) {
 	return func(o *liveactivity.Options) {
-		o.Log = musttest.New(boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, Logger: o.Logger}))
+		o.Log = musttest.New(boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, MaxEvents: o.MaxEvents,
+			Logger: o.Logger}))
 	}
 }
 

@@ -54,7 +54,7 @@ func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T
 
 // Readers, fast or slow, get everything that was accepted, and then the end.
 func TestStop_givesEveryReaderEverything(t *testing.T) {
-	const batches = 300
+	const batches = 100
 	s := start(t)
 	fast := s.stream("/stream/acme", bearer(acmeKey))
 	slow, startReading := s.openStream("/stream/acme?since=1", bearer(acmeKey))
