@@ -221,12 +221,10 @@ func TestDesks_namesDisabledFeaturesAtTheStart(t *testing.T) {
 // engine sets the storage of a service. It is nil for two servers on one Redis.
 type engine func(*liveactivity.Options)
 
-// onEngines runs a test on every engine.
+// onEngines runs a test on the engines that keep data. All other tests are in memory.
 func onEngines(t *testing.T, test func(t *testing.T, on engine)) {
 	t.Helper()
-	for name, on := range map[string]engine{
-		"memory": func(*liveactivity.Options) {}, "file": withDataDir(t.TempDir()), "two servers on Redis": nil,
-	} {
+	for name, on := range map[string]engine{"file": withDataDir(t.TempDir()), "two servers on Redis": nil} {
 		t.Run(name, func(t *testing.T) { test(t, on) })
 	}
 }
