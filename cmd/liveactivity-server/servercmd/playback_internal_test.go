@@ -38,12 +38,12 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 		p.rests = rests
 	}
 	at := time.Date(2026, time.November, 22, 8, 0, 0, 0, time.UTC)
-	for i := range 6_000 {
+	for i := range 2_400 {
 		at = at.Add(time.Duration(random.IntN(2_000)) * time.Millisecond)
 		action := activity.NewAction(activity.TypePageview, activity.Target{},
 			fmt.Sprint("https://app.example.com/", string(rune('a'+random.IntN(3)))))
 		action.TimestampStart = activity.Seconds(at)
-		sessionID := fmt.Sprint("s", i/1000, random.IntN(30)) // others from time to time
+		sessionID := fmt.Sprint("s", i/400, random.IntN(30)) // others from time to time
 		if random.IntN(3) == 0 {
 			sessionID = fmt.Sprint("often ", random.IntN(200)) // back after minutes
 		}
