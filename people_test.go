@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // acts reports an event of a user in a session, which may be empty. more continues the properties.
@@ -321,6 +322,31 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	s.acts("a8", "zoe", "s4", "$pageview", "/", "")
 	s.happens(false, "$identify", "zoe", "s5", map[string]any{"$set": map[string]any{"email": "zoe@example.com"}})
 	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 2}, s.erase("/zoe"), "also the session that claims it")
+}
+
+// A user's server stated several addresses, and a session of the user without actions an earlier one.
+func TestErase_leavesNoEarlierAddress(t *testing.T) {
+	log := musttest.New(memorylog.New(nil))
+	s := start(t, func(o *liveactivity.Options) { o.Log = log })
+	for i, said := range [][3]string{{"ada", "", "ada-3"}, {"ada", "", "ada-1"}, {"ada", "s1", "ada-1"}, {"ada", "", "Ada-2"},
+		{"bob", "", "ada-3"}, {"bob", "", "bob"}} {
+		s.acts(fmt.Sprint(i), said[0], said[1], "$identify", "/", `},"$set":{"email":"`+said[2]+`@example.com"`)
+	}
+	left := func() (left string) {
+		for _, d := range musttest.New(log.Documents().List(t.Context(), "acme", "", "", 100)) {
+			left += d.Name + " " + string(d.Value) + "\n"
+		}
+		return left
+	}
+	assert.ElementsMatch(t, []string{"ada-1@example.com", "ada-2@example.com"}, s.export("ada/export").Emails)
+	assert.Equal(t, liveactivity.Erased{Sessions: 1}, s.erase("/ada"))
+	assert.NotContains(t, strings.ReplaceAll(left(), "ada-3@", ""), "ada", "ada-3@example.com is bob's by now")
+	assert.Equal(t, []string{"ada-3@example.com", "bob@example.com"}, s.export("bob/export").Emails)
+	s.erase("?email=ADA-3@example.com")
+	assert.NotContains(t, left(), "ada")
+	assert.Equal(t, []string{"bob@example.com"}, s.export("bob/export").Emails, "the user has another one")
+	s.erase("/bob")
+	assert.Empty(t, left())
 }
 
 func TestErase_lastsAcrossARestart(t *testing.T) {

@@ -83,6 +83,9 @@ func (b *Book) Open(ctx context.Context, events []activity.Event) error {
 		if e.Email != "" && e.SessionID+e.UserID != "" {
 			b.keys = append(b.keys, ofEmail(e.Email))
 		}
+		if e.Email != "" && e.UserID != "" && (e.SessionID == "" || e.Placed || isOwn(e.SessionID, e.UserID)) {
+			b.keys = append(b.keys, ofOwned(e.UserID))
+		}
 	}
 	return b.load(ctx, b.keys...)
 }
@@ -94,10 +97,11 @@ const (
 	sessionKind documentKind = iota
 	userKind
 	emailKind
+	ownedKind // the addresses of which a user is or was the Owner; see fact
 )
 
 // prefixes are the first parts of document names, by kind.
-var prefixes = [...]string{sessionKind: "session/", userKind: "user/", emailKind: "email/"}
+var prefixes = [...]string{sessionKind: "session/", userKind: "user/", emailKind: "email/", ownedKind: "owned/"}
 
 // documentKey identifies the subject of a document.
 type documentKey struct {
@@ -105,11 +109,12 @@ type documentKey struct {
 	id   string
 }
 
-// ofSession, ofUser and ofEmail return the keys of a session, a user and an email address.
-// Addresses are compared without regard to case.
+// ofSession, ofUser, ofEmail and ofOwned return the keys of a session, a user, an email address and a
+// user's owned addresses. Addresses are compared without regard to case.
 func ofSession(id string) documentKey  { return documentKey{sessionKind, id} }
 func ofUser(id string) documentKey     { return documentKey{userKind, id} }
 func ofEmail(email string) documentKey { return documentKey{emailKind, strings.ToLower(email)} }
+func ofOwned(id string) documentKey    { return documentKey{ownedKind, id} }
 
 // keysOf returns the keys of several subjects of one kind, in the order of their IDs.
 func keysOf(of func(id string) documentKey, ids []string) []documentKey {
@@ -140,10 +145,14 @@ type storedDocument struct {
 	damaged bool // the document cannot be decoded
 	changed bool
 
-	session Session // of a session
-	acted   int64   // time of its newest event when it was read, in microseconds since the epoch
-	fact    fact    // a user's email address, or an address's last session and user
+	session Session  // of a session
+	acted   int64    // time of its newest event when it was read, in microseconds since the epoch
+	fact    fact     // a user's email address, or an address's last session and user
+	owned   []string // addresses of a user, in lower case, the newest last
 }
+
+// maxOwned is the number of addresses that an erasure of their user finds.
+const maxOwned = 32
 
 // fact is a known value, with the standing and the time of the event that stated it, and the stored
 // JSON of a user or an email address. It has one of the first three fields, or else an Owner alone.
@@ -254,6 +263,9 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		}
 		if e.UserID != "" && (outside || inSession < e.EmailStanding) {
 			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)
+			owned := b.stored[ofOwned(e.UserID)]
+			owned.owned = addNewest(owned.owned, strings.ToLower(e.Email), maxOwned)
+			b.change(owned)
 		}
 	}
 	for _, e := range further {
@@ -271,13 +283,13 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 // renew extends the lifetime of the facts that lead from a session's user to the address and from
 // there to the session: SDKs state an address once, however long the session goes on.
 func (b *Book) renew(ctx context.Context, sessionID string, s Session) error {
-	keys := []documentKey{ofUser(s.UserID), ofEmail(s.Email)}
+	keys := []documentKey{ofUser(s.UserID), ofEmail(s.Email), ofOwned(s.UserID)}
 	if err := b.load(ctx, keys...); err != nil {
 		return err
 	}
 	for _, key := range keys {
 		if p := b.stored[key]; strings.EqualFold(p.fact.Email, s.Email) || p.fact.SessionID == sessionID ||
-			p.fact.Owner.is(s.UserID) {
+			p.fact.Owner.is(s.UserID) || slices.Contains(p.owned, strings.ToLower(s.Email)) {
 			b.change(p)
 		}
 	}

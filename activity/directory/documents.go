@@ -15,14 +15,19 @@ func (p *storedDocument) set(doc document.Document) {
 		return
 	}
 	var err error
-	if p.kind == sessionKind {
+	switch p.kind {
+	case sessionKind:
 		var s Session
 		if err = fastjson.Unmarshal(doc.Value, &s); err == nil {
 			s.UserBy, s.EmailBy = s.UserBy.known(s.UserID), s.EmailBy.known(s.UserID)
 			s.setEmail()
 			p.session, p.acted = s, s.Clock.newest()
 		}
-	} else {
+	case ownedKind:
+		if err = fastjson.Unmarshal(doc.Value, &p.owned); err != nil {
+			p.owned = nil
+		}
+	default:
 		var f fact
 		if err = fastjson.Unmarshal(doc.Value, &f); err == nil {
 			p.fact = f
@@ -34,10 +39,13 @@ func (p *storedDocument) set(doc document.Document) {
 // value returns the document's JSON, the inverse of set. Of a session's addresses it has the stated
 // one: an address known only from the user is looked up again on reading.
 func (p *storedDocument) value() []byte {
-	if p.kind == sessionKind {
+	switch p.kind {
+	case sessionKind:
 		s := p.session
 		s.UserBy, s.EmailBy = s.UserBy.stored(s.UserID), s.EmailBy.stored(s.UserID)
 		return encodeDocument(&s)
+	case ownedKind:
+		return encodeDocument(p.owned)
 	}
 	return encodeDocument(p.fact)
 }

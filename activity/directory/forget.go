@@ -10,10 +10,12 @@ import (
 )
 
 // Person is a person to forget: the user IDs, the IDs of visitors that the person was before,
-// which others may share, the email addresses in lower case, and the sessions. Others has the other
-// users of a session, none for the person's own.
+// which others may share, the email addresses in lower case, and the sessions. Address is the one of
+// Emails to forget for whatever user owns it, or empty. Others has the other users of a session, none
+// for the person's own.
 type Person struct {
 	UserIDs, Visitors, Emails, SessionIDs []string
+	Address                               string
 	Others                                map[string][]string // by session
 }
 
@@ -23,9 +25,14 @@ type Person struct {
 // itself writes nothing.
 func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([]document.Change, error) {
 	b, sessions := d.Book(productID), keysOf(ofSession, who.SessionIDs)
-	users := keysOf(ofUser, slices.Concat(who.UserIDs, who.Visitors))
+	users := append(keysOf(ofUser, slices.Concat(who.UserIDs, who.Visitors)), keysOf(ofOwned, who.UserIDs)...)
 	if err := b.load(ctx, slices.Concat(sessions, users, keysOf(ofEmail, who.Emails))...); err != nil {
 		return nil, err
+	}
+	if p := b.stored[ofEmail(who.Address)]; p != nil && p.fact.Owner != nil {
+		if err := b.load(ctx, ofOwned(p.fact.Owner.UserID)); err != nil {
+			return nil, err
+		}
 	}
 	var changes []document.Change
 	for key, p := range b.stored {
@@ -34,8 +41,13 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 		switch key.kind {
 		case userKind:
 			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.value()))
+		case ownedKind:
+			p.owned = slices.DeleteFunc(p.owned, func(email string) bool { return email == who.Address })
+			if goes = len(p.owned) == 0 || slices.Contains(who.UserIDs, key.id); !goes {
+				b.change(p)
+			}
 		case emailKind:
-			if isChanged := p.fact.forget(who); p.fact != (fact{}) && isChanged {
+			if isChanged := p.fact.forget(who, key.id == who.Address); p.fact != (fact{}) && isChanged {
 				b.change(p)
 			} else {
 				goes = isChanged
@@ -54,11 +66,11 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes the person from an email address, as its session and as its owner, and reports
-// whether it changed anything.
-func (f *fact) forget(who Person) (isChanged bool) {
+// forget removes the person from an email address, as its session and as its owner, or any owner, and
+// reports whether it changed anything.
+func (f *fact) forget(who Person, anyOwner bool) (isChanged bool) {
 	owner := f.Owner
-	if owner != nil && slices.Contains(who.UserIDs, owner.UserID) {
+	if owner != nil && (anyOwner || slices.Contains(who.UserIDs, owner.UserID)) {
 		owner, isChanged = nil, true
 	}
 	if f.SessionID == "" || slices.Contains(who.SessionIDs, f.SessionID) {

@@ -42,7 +42,7 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 	}
 	links := f.links()
 	changes, err := p.dir.Forget(ctx, productID, directory.Person{UserIDs: f.userIDs, Visitors: f.visitors(),
-		Emails: f.emails, SessionIDs: links.SessionIDs, Others: links.Others})
+		Emails: f.emails, Address: f.address, SessionIDs: links.SessionIDs, Others: links.Others})
 	if err != nil {
 		return Erased{}, fmt.Errorf("person: %w", err)
 	}

@@ -134,26 +134,33 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 	return ids, theirs, err
 }
 
-// byUser returns a user's sessions, which may repeat, and adds the user's address and actions
-// outside any session to f. If nothing is stored about the user's actions in a session, the
+// byUser returns a user's sessions, which may repeat, and adds the user's addresses and actions
+// outside any session to f. If nothing is stored about the user's actions in a session, an
 // address may still lead to it.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
 	emails, err := p.dir.EmailsOf(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
-	f.addEmail(emails[0])
-	ids, outside, err := p.log.Activity().Sessions(ctx, productID, userID)
+	owned, err := p.dir.Owned(ctx, productID, userID)
+	if err != nil {
+		return nil, err
+	}
+	for _, email := range append(owned, emails[0]) {
+		led, err := p.ledTo(ctx, productID, userID, email)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, led...)
+		f.addEmail(email)
+	}
+	acted, outside, err := p.log.Activity().Sessions(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
 	f.outside = append(f.outside, outside...)
-	led, err := p.ledTo(ctx, productID, userID, emails[0])
-	if err != nil {
-		return nil, err
-	}
 	live, err := p.listed(ctx, productID, userID, func(s *sessions.Session) bool { return s.UserID == userID })
-	return slices.Concat(ids, led, live), err
+	return slices.Concat(ids, acted, live), err
 }
 
 // ledTo returns the session in which an address was last seen, if it is one of the user's

@@ -102,7 +102,7 @@ func (g *grouping) forget() {
 }
 
 // maxEvents bounds the events recorded in one step, which changes at most
-// three documents for each: a very large request must not delay others.
+// four documents for each: a very large request must not delay others.
 const maxEvents = 256
 
 // step is the part of a request that is recorded in one append. A group that is too large for one
