@@ -161,7 +161,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		SessionOf: func(ctx context.Context, productID string, e *activity.Event) (string, error) {
 			return s.dir.Find(ctx, s.engine.Activity(), productID, e)
 		},
-		Erase: s.eraseUser, Refresh: s.products.Refresh, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
+		IsOwn: directory.IsOwn, Erase: s.eraseUser, Refresh: s.products.Refresh,
+		Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
 	p.webhook = in.Webhook(segment.Source, amplitude.Source, posthog.Source)

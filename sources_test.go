@@ -214,6 +214,13 @@ func TestSources_reportsRaiseNoClaims(t *testing.T) {
 	s.takes(1, "/segment/v1/page", viewed("", "bob", "claim"), basic(acmeToken))
 	assert.Equal(t, "reported", identity("user_id=bob"))
 	assert.Contains(t, s.context("user_id=bob").Text, "not verified: User landed on the claim page")
+	for own := range s.bySession() {
+		if own != "stranger" { // it follows from the user's ID
+			s.takes(0, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","properties":{"$session_id":"`+own+`"}}`)
+			s.takes(0, "/segment/v1/page", strings.Replace(viewed("", "bob", "x"), `"url"`, `"session_id":"`+own+`","url"`, 1),
+				basic(acmeToken))
+		}
+	}
 }
 
 // hmacSHA1 is Segment's signature of an event.

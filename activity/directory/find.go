@@ -121,9 +121,15 @@ func ownSession(userID string, standing activity.Standing) string {
 	return ownPrefix + uuid.UUID(sum[:len(uuid.UUID{})]).String()
 }
 
+// IsOwn reports whether a session ID has the form of a user's own session: "user-" and a UUID.
+func IsOwn(sessionID string) bool {
+	id, ok := strings.CutPrefix(sessionID, ownPrefix)
+	return ok && len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil
+}
+
 // isOwn reports whether a session is the user's own, of any standing.
 func isOwn(sessionID, userID string) bool {
-	if !strings.HasPrefix(sessionID, ownPrefix) {
+	if !IsOwn(sessionID) {
 		return false
 	}
 	for standing := activity.Claimed; standing <= activity.Signed; standing++ {

@@ -65,6 +65,10 @@ type Options struct {
 	// not retain the event, and has 3 seconds for all events of a request. An error makes the
 	// response a 503.
 	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
+	// IsOwn reports whether a session ID has the form of those that SessionOf makes. Such an ID can be
+	// computed from a user's ID, so an event that names one without a webhook's secret is malformed. Nil
+	// means that none has.
+	IsOwn func(sessionID string) bool
 	// Erase erases a user at the request of a webhook that proved its secret. If nil, such
 	// events are ignored. It may be called repeatedly for a user. An error makes the response a
 	// 503, though the webhook's other events have been recorded.

@@ -202,6 +202,8 @@ func (t *taking) judge(m *Meaning, number int, token string) (err error) {
 		m.Reason = ReasonGPC
 	case m.Reason == "" && !fits:
 		m.Reason = ReasonToken
+	case m.Reason == "" && t.standing == activity.Claimed && t.in.opts.IsOwn != nil && t.in.opts.IsOwn(m.SessionID):
+		m.Reason = ReasonMalformed
 	case m.Erases && (t.in.opts.Erase == nil || t.standing != activity.Reported):
 		m.Reason = ReasonDelete
 	}
