@@ -627,6 +627,38 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// A reader that has been sent something and waits for more keeps no deep stack. The race detector
+// doubles both of its stacks, to 4 KiB each.
+func TestHandler_holdsLittleForAReaderThatWaits(t *testing.T) {
+	const readers, limit = 500, 9 << 10
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, &eventlog.HandlerOptions{Heartbeat: time.Hour})
+	var all []*subscription
+	subscribed := func() int64 {
+		for range readers {
+			all = append(all, greeted(t, s.rawSubscribe(t)))
+		}
+		want := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", len(all)))
+		for _, sub := range all {
+			sub.receives(t, want)
+		}
+		return stacks()
+	}
+	before := subscribed()
+	each := (subscribed() - before) / readers
+	t.Logf("%d bytes of stacks a reader", each)
+	require.Less(t, each, int64(limit))
+}
+
+// stacks returns the bytes of all goroutines' stacks, after a garbage collection.
+func stacks() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.StackInuse)
+}
+
 // Over a real network, too, a reader that stalls is cut off. It has cost only the buffers of its
 // connection.
 func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
