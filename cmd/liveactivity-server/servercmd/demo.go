@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/helpdesk/intercom"
-	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/demo"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/proactive"
 )
@@ -30,10 +28,7 @@ func (s *settings) addDemo() *demo.Demo {
 	product.IntegrationConfig = demoConfig()
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{demo.Name: json.RawMessage("{}")}
 	s.Products, s.Keys = []liveactivity.Product{product}, []liveactivity.Key{key}
-	if s.Desks == nil {
-		s.Desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind}
-	}
-	s.Desks = append(slices.Clone(s.Desks), d.Kind())
+	s.Desks = append(slices.Clone(productfile.NewExtensions(s.Desks, nil).Desks), d.Kind())
 	if s.Model == nil && s.Reply == nil {
 		s.Reply = demo.Reply
 	}
