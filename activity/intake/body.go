@@ -7,98 +7,88 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// The steps of a body, in order: Receive, open, Admit, decoding, Decoded, recording, Release. Its
-// bytes count against the shared room for arriving requests until Decoded, and its events against
-// the product's part of the room from Admit to Release. Large bodies wait for one of a few turns
+// The steps of a body, in order: receive, open, admit, decoding, decoded, recording, release. Its
+// bytes count against the shared room for arriving requests until decoded, and its events against
+// the product's part of the room from admit to release. Large bodies wait for one of a few turns
 // to be unpacked and decoded. Small bodies, which are nearly all, do not wait.
 
 // smallBody is the number of bytes of JSON that are unpacked without a turn.
 const smallBody = 64 << 10
 
-// Body is the body of a request. It holds room until it is released. Decoded values that outlive
-// Decoded must be copies. A Body is not safe for concurrent use.
-type Body struct {
-	*httpx.Body
-	in       *Intake
-	encoding string
-	json     []byte // unpacked, nil before open; may share the body's memory
-	pass     func() // ends the body's turn; may be nil
+// receive reads the body of a request, of at most limit bytes; see [httpx.Receive] for the errors.
+// Without an error, the caller must call release in the end.
+func (t *taking) receive(w http.ResponseWriter, r *http.Request, limit int64) (err error) {
+	t.encoding = r.Header.Get("Content-Encoding")
+	t.body, err = httpx.Receive(w, r, limit, t.in.room)
+	return err
 }
 
-// Receive reads the body of a request, of at most limit bytes; see [httpx.Receive] for the errors.
-// Without an error, the caller must call Release in the end.
-func (in *Intake) Receive(w http.ResponseWriter, r *http.Request, limit int64) (*Body, error) {
-	body, err := httpx.Receive(w, r, limit, in.room)
-	if err != nil {
-		return nil, err
-	}
-	return &Body{Body: body, in: in, encoding: r.Header.Get("Content-Encoding")}, nil
-}
-
-// open returns the payload of a body, and its source: the first one that recognizes the first event,
-// or else the last of the sources, which must not be empty. It detects the format by content, but a
+// open sets the payload of a body, and its source: the first one that recognizes the first event, or
+// else the last of the sources, which must not be empty. It detects the format by content, but a
 // Content-Encoding other than gzip is a 415, and more than MaxDecoded bytes of JSON are a 413. A large
 // body is unpacked and validated in its turn. Call it once. Errors are responses.
-func (b *Body) open(ctx context.Context, sources ...*Source) (s *Source, p payload, err error) {
-	defer b.endPass()
-	u := unpacker{limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
-	b.json, err = u.unpack(b.Bytes(), b.encoding)
-	if b.pass != nil {
-		b.Shrink(b.in.opts.MaxDecoded - int64(len(b.json)))
+func (t *taking) open(ctx context.Context, sources ...*Source) (err error) {
+	defer t.endPass()
+	u := unpacker{limit: t.in.opts.MaxDecoded, room: func() error { return t.awaitTurn(ctx) }}
+	t.json, err = u.unpack(t.body.Bytes(), t.encoding)
+	if t.pass != nil {
+		t.body.Shrink(t.in.opts.MaxDecoded - int64(len(t.json)))
 	}
 	if err != nil {
-		return nil, payload{}, err
+		return err
 	}
-	for _, s = range sources {
-		if p, err = s.parse(b.json); err == nil && s.form.Recognizes != nil && s.form.Recognizes(outline(p.first())) {
+	for _, s := range sources {
+		t.source = s
+		t.payload, err = s.parse(t.json)
+		if err == nil && s.form.Recognizes != nil && s.form.Recognizes(outline(t.payload.first())) {
 			break
 		}
 	}
-	return s, p, err
+	return err
 }
 
 // awaitTurn waits for a turn to unpack and validate a large body, unless the body has one, and
 // reserves room for the largest possible result. The turn lasts until endPass. The product is not
 // known yet, so all large bodies wait in one queue.
-func (b *Body) awaitTurn(ctx context.Context) (err error) {
-	if b.pass != nil {
+func (t *taking) awaitTurn(ctx context.Context) (err error) {
+	if t.pass != nil {
 		return nil
 	}
-	if b.pass, err = b.Wait(ctx, b.in.room.Passes, "", 1, 0); err != nil {
+	if t.pass, err = t.body.Wait(ctx, t.in.room.Passes, "", 1, 0); err != nil {
 		return err
 	}
-	return b.Hold(b.in.opts.MaxDecoded)
+	return t.body.Hold(t.in.opts.MaxDecoded)
 }
 
 // endPass ends the body's turn, if it has one.
-func (b *Body) endPass() {
-	if b.pass != nil {
-		b.pass()
-		b.pass = nil
+func (t *taking) endPass() {
+	if t.pass != nil {
+		t.pass()
+		t.pass = nil
 	}
 }
 
-// Admit waits for room for the JSON and the decoded events of a product's request. open must have
+// admit waits for room for the JSON and the decoded events of a product's request. open must have
 // been called before. No product gets more than a quarter of the whole room. A large body also
-// waits for a turn to be decoded, which Decoded ends.
-func (b *Body) Admit(ctx context.Context, productID string) (err error) {
-	n := int64(len(b.json))
-	if err = b.Body.Admit(ctx, productID, n); err == nil && n > smallBody {
-		b.pass, err = b.Wait(ctx, b.in.room.Passes, productID, 1, n)
+// waits for a turn to be decoded, which decoded ends.
+func (t *taking) admit(ctx context.Context) (err error) {
+	n := int64(len(t.json))
+	if err = t.body.Admit(ctx, t.productID, n); err == nil && n > smallBody {
+		t.pass, err = t.body.Wait(ctx, t.in.room.Passes, t.productID, 1, n)
 	}
 	return err
 }
 
-// Decoded releases the body's bytes, to which nothing may refer any more. The room from Admit remains
+// decoded releases the body's bytes, to which nothing may refer any more. The room from admit remains
 // reserved for the decoded events.
-func (b *Body) Decoded() {
-	b.endPass()
-	b.Free()
-	b.json = nil
+func (t *taking) decoded() {
+	t.endPass()
+	t.body.Free()
+	t.json, t.payload = nil, payload{}
 }
 
-// Release releases everything. It may be called more than once.
-func (b *Body) Release() {
-	b.Decoded()
-	b.Body.Release()
+// release releases everything. It may be called more than once.
+func (t *taking) release() {
+	t.decoded()
+	t.body.Release()
 }

@@ -35,13 +35,12 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 		in := musttest.New(New(noSink{}, noProducts{}, nil))
 		packed := func(json string) []byte { return gzipped(t, json) }
 		pass := func(body []byte) (unpacked, admitted error) {
-			b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/", bytes.NewReader(body)), 1<<20)
-			require.NoError(t, err)
-			defer b.Release()
-			if _, _, err := b.open(t.Context(), anySource); err != nil {
+			b := received(t, in, body)
+			defer b.release()
+			if err := b.open(t.Context(), anySource); err != nil {
 				return err, err
 			}
-			return nil, b.Admit(t.Context(), "acme")
+			return nil, b.admit(t.Context())
 		}
 		requirePasses := func(body []byte) {
 			_, err := pass(body)
@@ -68,6 +67,13 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 		running()
 		requirePasses(packed(large))
 	})
+}
+
+// received returns a request of acme with that body.
+func received(t *testing.T, in *Intake, body []byte) *taking {
+	b := &taking{in: in, productID: "acme"}
+	require.NoError(t, b.receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)), 1<<20))
+	return b
 }
 
 func gzipped(t *testing.T, json string) []byte {
@@ -97,13 +103,10 @@ func TestIntake_checksLargeBodiesInTurn(t *testing.T) {
 		assert.False(t, isFree())
 		return ""
 	}}, func(*Reader) Decoder { return nil })
-	b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/",
-		bytes.NewReader(gzipped(t, "["+strings.Repeat(" ", smallBody)+"{}]"))), 1<<20)
-	require.NoError(t, err)
-	_, _, err = b.open(t.Context(), source)
-	assert.NoError(t, err)
+	b := received(t, in, gzipped(t, "["+strings.Repeat(" ", smallBody)+"{}]"))
+	assert.NoError(t, b.open(t.Context(), source))
 	assert.True(t, isFree())
-	b.Release()
+	b.release()
 	assert.Equal(t, 2, checked, "of two tokens")
 }
 
@@ -113,14 +116,13 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 	bomb := gzipped(t, string(make([]byte, 2<<20)))
 	for _, body := range [][]byte{bomb, bomb[:len(bomb)-9],
 		[]byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
-		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)), 1<<20)
-		require.NoError(t, err)
-		if _, _, err = b.open(t.Context(), anySource); err == nil {
-			require.NoError(t, b.Admit(t.Context(), "acme"))
-			b.Decoded()
+		b := received(t, in, body)
+		if b.open(t.Context(), anySource) == nil {
+			require.NoError(t, b.admit(t.Context()))
+			b.decoded()
 		}
-		b.Release()
-		b.Release()
+		b.release()
+		b.release()
 	}
 	for _, pool := range []*admission.Pool{in.room.Decoded, in.room.Passes} {
 		release, err := pool.Acquire(t.Context(), time.Now(), "globex", 1<<40, 0)

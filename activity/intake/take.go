@@ -30,17 +30,17 @@ type Call struct {
 // to the product of its token. A token in a header is checked before the body is read. Errors are
 // responses.
 func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, call Call) (_ Counts, err error) {
-	t := taking{in: in, source: src, call: call}
+	t := taking{in: in, call: call}
 	if call.Token != "" || call.Scheme != "" {
 		if err = t.own(w, r); err != nil {
 			return Counts{}, err
 		}
 	}
-	if t.body, err = in.Receive(w, r, in.opts.MaxBody); err != nil {
+	if err = t.receive(w, r, in.opts.MaxBody); err != nil {
 		return Counts{}, err
 	}
-	defer t.body.Release()
-	if _, t.payload, err = t.body.open(r.Context(), src); err != nil {
+	defer t.release()
+	if err = t.open(r.Context(), src); err != nil {
 		return Counts{}, err
 	}
 	if t.productID == "" {
@@ -85,22 +85,26 @@ func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, l
 	if r.Header.Get("Origin") == "" {
 		return httpx.Discard(r, limit)
 	}
-	b, err := in.Receive(w, r, limit)
-	if err != nil {
+	t := taking{in: in}
+	if err := t.receive(w, r, limit); err != nil {
 		return err
 	}
-	defer b.Release()
-	_, p, err := b.open(r.Context(), src)
-	if err != nil {
+	defer t.release()
+	if t.open(r.Context(), src) != nil {
 		return nil
 	}
-	return in.CheckToken(w, r, src.token(&p))
+	return in.CheckToken(w, r, src.token(&t.payload))
 }
 
-// taking is the state of a request on its way to the sink.
+// taking is the state of a request on its way to the sink. It holds room until it is released. Decoded
+// values that outlive decoded must be copies. It is not safe for concurrent use.
 type taking struct {
-	in        *Intake
-	body      *Body
+	in       *Intake
+	body     *httpx.Body
+	encoding string
+	json     []byte // unpacked, nil before open; may share the body's memory
+	pass     func() // ends the body's turn; may be nil
+
 	source    *Source
 	call      Call
 	payload   payload
@@ -120,12 +124,11 @@ type taking struct {
 // take records the events of a request. It releases the body's bytes first, so a slow sink does not
 // hold them.
 func (t *taking) take(ctx context.Context) (Counts, error) {
-	if err := t.body.Admit(ctx, t.productID); err != nil {
+	if err := t.admit(ctx); err != nil {
 		return Counts{}, err
 	}
 	err := t.decode(ctx)
-	t.payload = payload{}
-	t.body.Decoded()
+	t.decoded()
 	if err != nil {
 		return Counts{}, err
 	}

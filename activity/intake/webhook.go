@@ -67,15 +67,12 @@ func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Sou
 	}
 	done := httpx.Hasten(w, httpx.BodyTime)
 	t := taking{in: in, productID: productID, standing: activity.Reported}
-	if t.body, err = in.Receive(w, r, in.opts.MaxBody); err != nil {
+	if err = t.receive(w, r, in.opts.MaxBody); err != nil {
 		return Counts{}, err
 	}
 	done()
-	defer t.body.Release()
-	open := sync.OnceValue(func() (err error) {
-		t.source, t.payload, err = t.body.open(r.Context(), sources...)
-		return err
-	})
+	defer t.release()
+	open := sync.OnceValue(func() error { return t.open(r.Context(), sources...) })
 	// Without a proof the body is not unpacked, unless the request claims a signature of the
 	// first event.
 	if err := t.prove(&proof, open); err != nil {
@@ -111,7 +108,7 @@ func (t *taking) prove(proof *webhookProof, open func() error) error {
 			return errSecret
 		}
 		_ = open()
-		if !proof.signs(secret, t.body.signable(&t.payload)) {
+		if !proof.signs(secret, t.signable()) {
 			return errSecret
 		}
 		t.limit = 1
@@ -131,11 +128,11 @@ func (p *webhookProof) signs(secret string, parts [][]byte) bool {
 
 // signable returns the parts of a body that may be signed: the raw first event and, unless the body
 // is an array, the whole body as received, since Segment signs the bytes that it sends.
-func (b *Body) signable(p *payload) [][]byte {
-	if isJSON(b.json) && b.json[0] == '[' {
-		return [][]byte{p.first()}
+func (t *taking) signable() [][]byte {
+	if isJSON(t.json) && t.json[0] == '[' {
+		return [][]byte{t.payload.first()}
 	}
-	return [][]byte{p.first(), b.Bytes()}
+	return [][]byte{t.payload.first(), t.body.Bytes()}
 }
 
 // maxOutline is the number of fields in an outline, maxOutlined the number of bytes of a value.
