@@ -111,8 +111,8 @@ func (d *Directory) Leads(ctx context.Context, productID, email string) (session
 	return docs[0].fact.SessionID, userID, nil
 }
 
-// ownPrefix begins the IDs of users' own sessions.
-const ownPrefix = "user-"
+// ownPrefix begins the IDs of users' own sessions, and no others.
+const ownPrefix = "liveactivity-user-"
 
 // ownSession returns the ID of a user's own session for events of a standing, which is the same on
 // every server. It does not reveal the user's ID, which may be claimed.
@@ -121,11 +121,8 @@ func ownSession(userID string, standing activity.Standing) string {
 	return ownPrefix + uuid.UUID(sum[:len(uuid.UUID{})]).String()
 }
 
-// IsOwn reports whether a session ID has the form of a user's own session: "user-" and a UUID.
-func IsOwn(sessionID string) bool {
-	id, ok := strings.CutPrefix(sessionID, ownPrefix)
-	return ok && len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil
-}
+// IsOwn reports whether a session ID has the form of a user's own session.
+func IsOwn(sessionID string) bool { return strings.HasPrefix(sessionID, ownPrefix) }
 
 // isOwn reports whether a session is the user's own, of any standing.
 func isOwn(sessionID, userID string) bool {
