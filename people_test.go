@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -347,6 +348,20 @@ func TestErase_leavesNoEarlierAddress(t *testing.T) {
 	assert.Equal(t, []string{"bob@example.com"}, s.export("bob/export").Emails, "the user has another one")
 	s.erase("/bob")
 	assert.Empty(t, left())
+}
+
+// Redis can take back its last commit, and an erasure may be the last one for hours.
+func TestErase_leavesNothingInRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	s := start(t, withRedis(t, redis.URL()))
+	s.acts("a1", "ada", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
+	s.erase("/ada")
+	all := redis.Client().Keys(t.Context(), "*").Val()
+	for _, key := range redis.Client().Keys(t.Context(), "*:torn").Val() {
+		all = append(all, redis.Client().HVals(t.Context(), key).Val()...)
+	}
+	require.NotEmpty(t, all)
+	assert.NotContains(t, strings.Join(all, "\n"), mail)
 }
 
 func TestErase_lastsAcrossARestart(t *testing.T) {

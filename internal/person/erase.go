@@ -33,6 +33,9 @@ func (p *People) Erase(ctx context.Context, productID string, q Query, redact bo
 	return erased, err
 }
 
+// nothing is the name of a document that never exists.
+const nothing = "nothing"
+
 // tryErase is one attempt of Erase. A *[document.ConflictError] means that a document has
 // changed since the search, so the search may have missed something.
 func (p *People) tryErase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
@@ -57,6 +60,10 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 	}
 	if err := p.log.Append(ctx, productID, append(entries, plan.Entries...),
 		append(changes, plan.Changes...)...); err != nil {
+		return Erased{}, fmt.Errorf("person: erase: %w", err)
+	}
+	// An engine that can take back its last commit has the removed data until the next one.
+	if _, err := p.log.Documents().Write(ctx, productID, document.Check(document.Document{Name: nothing})); err != nil {
 		return Erased{}, fmt.Errorf("person: erase: %w", err)
 	}
 	return Erased{Actions: f.actions(), Sessions: len(f.sessions), Conversations: plan.Conversations,
