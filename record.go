@@ -43,11 +43,11 @@ func (s *Service) Report(ctx context.Context, productID string, r proactive.Repo
 	ctx = s.withGeneration(ctx, productID)
 	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}
 	if r.SessionID != "" {
-		links, err := s.connector.Links(ctx, productID, r.SessionID)
+		known, err := s.dir.Sessions(ctx, productID, r.SessionID)
 		if err != nil {
 			return err
 		}
-		of = links[0]
+		of = connector.Link{Desk: known[0].Desk, ConversationID: known[0].ConversationID}
 	}
 	return s.connector.Report(ctx, productID, of, r.Outcome)
 }

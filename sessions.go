@@ -80,9 +80,13 @@ func (s *Service) complete(ctx context.Context, productID string, found []sessio
 	for i := range found {
 		ids[i] = found[i].SessionID
 	}
-	links, err := s.connector.Links(ctx, productID, ids...)
+	known, err := s.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
 		return nil, err
+	}
+	links := make([]connector.Link, len(known))
+	for i := range known {
+		links[i] = connector.Link{Desk: known[i].Desk, ConversationID: known[i].ConversationID}
 	}
 	states, err := s.connector.States(ctx, productID, links...)
 	if err != nil {

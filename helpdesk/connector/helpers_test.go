@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -180,6 +181,14 @@ func (s *service) put(t testing.TB, key string, c conversation) conversation {
 	_, err = s.store.docs.Write(t.Context(), "acme", put)
 	require.NoError(t, err)
 	return r.conversation
+}
+
+// linkedTo returns the conversation that a session is linked to, empty for none.
+func (s *service) linkedTo(t testing.TB, sessionID string) string {
+	t.Helper()
+	known, _, err := s.store.dir.Session(t.Context(), "acme", sessionID)
+	require.NoError(t, err)
+	return strings.Trim(known.Desk+"/"+known.ConversationID, "/")
 }
 
 // erases plans the erasure of a person, and commits it with further entries.

@@ -451,20 +451,6 @@ func (l *linker) resolveOne(ctx context.Context, productID string, w Waiting, se
 	return err
 }
 
-// Links returns the conversation of each session, in the order of sessionIDs. It
-// reads them in one call.
-func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...string) ([]Link, error) {
-	sessions, err := c.store.dir.Sessions(ctx, productID, sessionIDs...)
-	if err != nil {
-		return nil, err
-	}
-	links := make([]Link, len(sessions))
-	for i, s := range sessions {
-		links[i] = Link{s.Desk, s.ConversationID}
-	}
-	return links, nil
-}
-
 // Conversation returns the sessions of a conversation, in the order in which they were linked.
 func (c *Connector) Conversation(ctx context.Context, productID string, of Link) (all []Linked, err error) {
 	r, err := c.store.read(ctx, productID, of)

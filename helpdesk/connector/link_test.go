@@ -70,15 +70,6 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 		musttest.Mistakes(t, err))
 }
 
-func TestLinks_listSessionsInTheirOrder(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "s", "/a")
-	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
-	links, err := s.Links(t.Context(), "acme", "none", "another", "s")
-	require.NoError(t, err)
-	assert.Equal(t, []Link{{}, {}, {"zendesk", "7"}}, links)
-}
-
 // A contact may write in one conversation for years.
 func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,9 +143,9 @@ func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
 	s.visitAs(t, "s", "ada", "", time.Now(), "a")
 	require.Equal(t, "linked", s.linkAs(t, "7", "s", bySigned))
 	assert.Equal(t, helpdesk.Contact{UserID: "ada"}, s.stored(t, "zendesk/7").Sessions[0].Contact)
-	assert.Equal(t, "7", s.linkedTo(t))
+	assert.Equal(t, "zendesk/7", s.linkedTo(t, "s"))
 	s.records(t, did("bob", "b", 0))
-	assert.Empty(t, s.linkedTo(t))
+	assert.Empty(t, s.linkedTo(t, "s"))
 }
 
 // A signed user vouches for a session and not for the conversation. Where the desk knows of another

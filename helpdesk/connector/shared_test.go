@@ -45,14 +45,6 @@ func (s *service) contactOf(t testing.TB, conversationID, user string) status {
 	return result
 }
 
-// linkedTo returns the conversation that the directory has for session s.
-func (s *service) linkedTo(t testing.TB) string {
-	t.Helper()
-	links, err := s.Links(t.Context(), "acme", "s")
-	require.NoError(t, err)
-	return links[0].ConversationID
-}
-
 // streamed returns the conversation of each action in the log, as "page: id".
 func (s *service) streamed(t testing.TB) (all []string) {
 	t.Helper()
@@ -92,10 +84,10 @@ func TestLink_isOfTheUserWhoseAddressAServerStates(t *testing.T) {
 		require.Equal(t, pending, f.contactOf(t, "7", "alice"))
 		f.visitAs(t, "s", "alice", "", time.Now(), "a")
 		assert.Equal(t, []string{"a"}, f.noted("7"), "her session appeared while the link waited")
-		assert.Equal(t, "7", f.linkedTo(t))
+		assert.Equal(t, "zendesk/7", f.linkedTo(t, "s"))
 		f.records(t, did("bob", "b", 0))
 		assert.Equal(t, []string{"a"}, f.noted("7"), "somebody else signed in")
-		assert.Empty(t, f.linkedTo(t))
+		assert.Empty(t, f.linkedTo(t, "s"))
 	})
 }
 
@@ -107,9 +99,9 @@ func TestLink_isOfOnePerson(t *testing.T) {
 		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
 		time.Sleep(20 * time.Second)
 		f.records(t, did("alice", "b", 3*time.Second), signsIn("anon2", "bob", 2*time.Second), did("bob", "c", time.Second))
-		assert.Empty(t, f.linkedTo(t), "the link has ended")
+		assert.Empty(t, f.linkedTo(t, "s"), "the link has ended")
 		require.Equal(t, linked, f.contactOf(t, "8", "bob"))
-		assert.Equal(t, "8", f.linkedTo(t))
+		assert.Equal(t, "zendesk/8", f.linkedTo(t, "s"))
 		synctest.Wait()
 		f.records(t, did("bob", "d", 0), did("alice", "e, reported late", 10*time.Second))
 		assert.Equal(t, []string{"a", "b", "e, reported late", "home"}, f.noted("7"))
@@ -286,11 +278,11 @@ func TestLink_ofAnAnonymousSessionIsOfTheFirstToSignIn(t *testing.T) {
 		f.records(t, did("anon1", "a", 0))
 		require.Equal(t, "linked", f.linkAs(t, "7", "s", byStranger))
 		f.records(t, signsIn("anon1", "alice", 0), did("alice", "b", 0))
-		assert.Equal(t, "7", f.linkedTo(t))
+		assert.Equal(t, "zendesk/7", f.linkedTo(t, "s"))
 		f.records(t, did("anon2", "c", 0))
 		assert.Equal(t, []string{"a", "b", "c"}, f.noted("7"), "signing out ends nothing")
 		f.records(t, signsIn("anon3", "bob", 0), did("bob", "d", 0))
-		assert.Empty(t, f.linkedTo(t))
+		assert.Empty(t, f.linkedTo(t, "s"))
 		assert.NotContains(t, f.noted("7"), "d")
 	})
 }

@@ -205,14 +205,6 @@ func (d *doors) says(t testing.TB, want string, e helpdesk.Event, why ...any) {
 	require.Equal(t, want, says, why...)
 }
 
-// linkedTo returns the conversation that a session is linked to.
-func (d *doors) linkedTo(t testing.TB, sessionID string) string {
-	t.Helper()
-	s, _, err := d.store.dir.Session(t.Context(), "acme", sessionID)
-	require.NoError(t, err)
-	return strings.Trim(s.Desk+"/"+s.ConversationID, "/")
-}
-
 func TestServeWebhook_answersEachBody(t *testing.T) {
 	good := []string{"X-Desk: plain", "X-Signature: good"}
 	event := `{"Type":2,"DeliveryID":"d","ConversationID":"c","Contact":{"Email":"x@acme.example"}}`
