@@ -329,8 +329,8 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 func TestErase_leavesNoEarlierAddress(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	s := start(t, func(o *liveactivity.Options) { o.Log = log })
-	for i, said := range [][3]string{{"ada", "", "ada-3"}, {"ada", "", "ada-1"}, {"ada", "s1", "ada-1"}, {"ada", "", "Ada-2"},
-		{"bob", "", "ada-3"}, {"bob", "", "bob"}} {
+	for i, said := range [][3]string{{"ada", "", "ada-3"}, {"ada", "", "ada-1"}, {"ada", "s1", "ada-1"},
+		{"ada", "", "Ada-2"}, {"bob", "", "ada-3"}, {"bob", "", "bob"}} {
 		s.acts(fmt.Sprint(i), said[0], said[1], "$identify", "/", `},"$set":{"email":"`+said[2]+`@example.com"`)
 	}
 	left := func() (left string) {
