@@ -620,9 +620,11 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 
 // An address that only events without a session state leads to its user's newest session.
 func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
-	own, err := newDirectory(0).Find(t.Context(), musttest.New(recent.NewMemory(nil)), "acme",
-		&activity.Event{UserID: "ada", Action: &activity.Action{}})
-	require.NoError(t, err)
+	ownOf := func(standing activity.Standing) string {
+		return musttest.New(newDirectory(0).Find(t.Context(), musttest.New(recent.NewMemory(nil)), "acme",
+			&activity.Event{UserID: "ada", Standing: standing, Action: &activity.Action{}}))
+	}
+	own, ownReported := ownOf(activity.Claimed), ownOf(activity.Reported)
 	server := seen(5, "", "ada", "ada@x.example")
 	mallory, reported := server, server
 	mallory.UserID, reported.Standing, reported.EmailStanding = "mallory", activity.Reported, activity.Reported
@@ -634,12 +636,16 @@ func TestDirectory_findsTheSessionOfTheUserOfAnEmail(t *testing.T) {
 	}{
 		"in her own session":           {events{seen(1, own, "ada", "ada@x.example")}, own},
 		"in her own, which acted last": {events{seen(1, "s1", "ada", ""), seen(2, own, "ada", "ada@x.example")}, "s1"},
-		"before the session":           {events{server, seen(6, "s1", "ada", "")}, "s1"},
-		"after the session":            {events{seen(1, "s1", "ada", ""), server}, "s1"},
-		"the newest of two":            {events{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},
-		"a session states it later":    {events{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
-		"a session claims it later":    {events{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
-		"a session claimed it before":  {events{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
+		"in her newest own": {
+			events{seen(1, ownReported, "ada", ""), seen(2, own, "ada", "ada@x.example")}, own},
+		"in the older one": {
+			events{seen(1, own, "ada", "ada@x.example"), seen(2, ownReported, "ada", "")}, ownReported},
+		"before the session":          {events{server, seen(6, "s1", "ada", "")}, "s1"},
+		"after the session":           {events{seen(1, "s1", "ada", ""), server}, "s1"},
+		"the newest of two":           {events{seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), server}, "s2"},
+		"a session states it later":   {events{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
+		"a session claims it later":   {events{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
+		"a session claimed it before": {events{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
 		"only a session claims it": {
 			events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
 		"another user has it since": {

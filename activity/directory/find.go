@@ -88,7 +88,7 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 		case s.UserID != owner.UserID, s.Standing < owner.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):
 		case !isOwn(ids[i], owner.UserID):
 			return ids[i], owner.UserID, nil
-		default:
+		case sessionID == "":
 			sessionID = ids[i]
 		}
 	}
