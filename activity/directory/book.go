@@ -148,11 +148,23 @@ type storedDocument struct {
 	session Session  // of a session
 	acted   int64    // time of its newest event when it was read, in microseconds since the epoch
 	fact    fact     // a user's email address, or an address's last session and user
-	owned   []string // addresses of a user, in lower case, the newest last
+	owned   []string // addresses of a user, in lower case: claimed ones, then the others, the newest last
 }
 
 // maxOwned is the number of addresses that an erasure of their user finds.
 const maxOwned = 32
+
+// own adds an address to the owned ones. Beyond maxOwned a claim is left out, and any other displaces a claim
+// or else the oldest: anybody can claim addresses for a user.
+func (p *storedDocument) own(email string, standing activity.Standing) {
+	switch {
+	case standing > activity.Claimed:
+		p.owned = slices.DeleteFunc(p.owned, func(known string) bool { return known == email })
+		p.owned = addNewest(p.owned, email, maxOwned)
+	case !slices.Contains(p.owned, email) && len(p.owned) < maxOwned:
+		p.owned = slices.Insert(p.owned, 0, email)
+	}
+}
 
 // fact is a known value, with the standing and the time of the event that stated it, and the stored
 // JSON of a user or an email address. It has one of the first three fields, or else an Owner alone.
@@ -264,7 +276,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		if e.UserID != "" && (outside || inSession < e.EmailStanding) {
 			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)
 			owned := b.stored[ofOwned(e.UserID)]
-			owned.owned = addNewest(owned.owned, strings.ToLower(e.Email), maxOwned)
+			owned.own(strings.ToLower(e.Email), min(e.Standing, e.EmailStanding))
 			b.change(owned)
 		}
 	}

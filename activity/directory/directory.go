@@ -268,7 +268,8 @@ func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...s
 }
 
 // Owned returns the addresses whose user, according to events outside of any session, is this one: the
-// newest 32, in lower case. The present address may be among them.
+// newest 32, in lower case, of which claims are the last to find room. The present address may be among
+// them.
 func (d *Directory) Owned(ctx context.Context, productID, userID string) (emails []string, err error) {
 	owned, err := d.read(ctx, productID, ofOwned, []string{userID})
 	if err != nil {

@@ -135,6 +135,34 @@ func TestDirectory_placedEventsRaiseNoSession(t *testing.T) {
 	}
 }
 
+// Anybody can claim addresses for a user, before and after the user's server has reported some.
+func TestDirectory_claimsCrowdOutNoReportedAddress(t *testing.T) {
+	d := newDirectory(0)
+	say := func(second int, is activity.Standing, name string) {
+		d.learn(t, standing(is, is, seen(second, "", "ada", fmt.Sprint(name, second, "@x.example"))))
+	}
+	for second := range 120 {
+		switch {
+		case second == 40, second == 80:
+			say(second, reported, "Ada")
+		default:
+			say(second, claimed, "stranger")
+		}
+	}
+	d.learn(t, standing(reported, reported, seen(130, "", "ada", "Stranger0@x.example")))
+	owned, err := d.Owned(t.Context(), "acme", "ada")
+	require.NoError(t, err)
+	assert.Len(t, owned, 32)
+	assert.Equal(t, []string{"ada40@x.example", "ada80@x.example", "stranger0@x.example"}, owned[29:])
+	for second := range 40 {
+		say(200+second, reported, "new")
+	}
+	owned, err = d.Owned(t.Context(), "acme", "ada")
+	require.NoError(t, err)
+	assert.Len(t, owned, 32)
+	assert.Equal(t, []string{"new208@x.example", "new239@x.example"}, []string{owned[0], owned[31]})
+}
+
 // Claims displace neither the user nor the record that keeps the user's actions from others.
 func TestSession_isNotTakenOverByClaims(t *testing.T) {
 	var s directory.Session
