@@ -153,6 +153,9 @@ func (l *linker) amend(ctx context.Context, c linkClaim, a *directory.Amendment,
 	if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
 		return "", cmp.Or(err, errUnknownSession)
 	}
+	if c.by == byStranger && directory.IsOwn(sessionID) { // no page is in it, and its ID follows from the user's
+		return "", errUnknownSession
+	}
 	if c.by == bySigned {
 		if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.store.now()) {
 			return "", errUnsigned

@@ -50,10 +50,10 @@ func (l *linkRequest) linkClaim() linkClaim {
 // session's user.
 //
 // The answer is 200 with the status linked or already_linked. An unknown session gets a
-// 404, and a proof that does not sign the session's user a 401. A page retries both for a
-// while, because the events that identify the session or its user may still be on their
-// way. A session of another conversation, and a conversation that is full, get a 409, and
-// too many links a 429 with Retry-After.
+// 404, as does a user's own session without a proof, and a proof that does not sign the
+// session's user a 401. A page retries both for a while, because the events that identify
+// the session or its user may still be on their way. A session of another conversation, and
+// a conversation that is full, get a 409, and too many links a 429 with Retry-After.
 func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(c.serveLink).ServeHTTP(w, r)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -89,6 +90,23 @@ func TestServeLink_linksToTheFirstDeskOnceAndForAll(t *testing.T) {
 	assert.Equal(t, "The session is linked to another conversation.", says)
 	assert.Equal(t, []Linked{{SessionID: "s1"}}, d.known(t, "plain", "c1"), "not by a webhook")
 	d.says(t, "already_linked", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
+}
+
+// The ID of the session of a user's server events follows from the user's ID, which a stranger may know.
+func TestServeLink_takesNoStrangersWordForAUsersOwnSession(t *testing.T) {
+	d := newDoors(t, nil)
+	own := musttest.New(d.store.dir.Find(t.Context(), d.store.log.Activity(), "acme",
+		&activity.Event{UserID: "ada", Action: &activity.Action{}}))
+	d.visitAs(t, own, "ada", "", time.Now(), "pricing")
+	link := func(more string) (int, string) {
+		return d.post("/sessions/link", `{"product_id":"acme","session_id":"`+own+`","conversation_id":"c1"`+more+`}`,
+			ownPage)
+	}
+	code, _ := link("")
+	assert.Equal(t, http.StatusNotFound, code)
+	assert.Empty(t, d.linkedTo(t, own))
+	code, _ = link(`,"user_hash":"` + hashOf("ada") + `"`)
+	assert.Equal(t, http.StatusOK, code)
 }
 
 // A signed identity makes a link the user's own word, which no quota bounds. A wrong identity links
