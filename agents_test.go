@@ -419,6 +419,22 @@ func TestContext_claimsLeadToAUserAsClaims(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(c.Text, "ago, not verified: "), "only the address is signed, not that ada has it")
 }
 
+// A stranger who knows a user's ID claims an address of their own for it, and asks for help by that address.
+func TestContext_claimedAddressesLeadToNoUser(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, withIdentity("notes"))
+	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada")})
+	s.happens(true, "$pageview", "bob", "s2", nil)
+	for _, user := range []string{"ada", "bob"} {
+		evil := user + "@evil.example"
+		s.takes(1, "/segment/v1/identify", strings.Replace(identified("", user), mail, evil, 1), basic(acmeToken))
+		conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{Email: evil}, "Hello")
+		assert.Equal(t, "pending", s.send(hook).says(t))
+		assert.Zero(t, s.context("conversation_id="+conversation).Count)
+	}
+}
+
 // A claim that is linked later does not change the person of a conversation.
 func TestContext_ofAConversationIsOfTheHighestStanding(t *testing.T) {
 	d := newDesks()

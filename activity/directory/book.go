@@ -187,6 +187,12 @@ func (f *fact) is(userID string) bool { return f != nil && f.UserID == userID }
 // that anybody stated for that user.
 func (f *fact) rank() activity.Standing { return f.Standing<<4 | f.OfUser }
 
+// isHearsay reports whether an address was stated for the session's user by a mere claim to be that user, and
+// the session is no such claim. Then it is no address of the session: anybody can state their own.
+func (f *fact) isHearsay(s *Session) bool {
+	return max(f.OfUser, f.Standing) == activity.Claimed && s.Standing > activity.Claimed
+}
+
 // load reads the documents that the book lacks in one call to the store. After an error the book
 // has none of them.
 func (b *Book) load(ctx context.Context, keys ...documentKey) error {
@@ -355,7 +361,7 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 
 // resolved returns the session with its user's email address if the session has none of its own,
 // or one of a lower standing. The standing of that address is limited to the standing of the
-// session's user.
+// session's user. A session that is more than a claim takes no address from a claim to be its user.
 func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	if s.UserID == "" || s.Email != "" && s.EmailStanding >= s.Standing {
 		return s, nil
@@ -367,6 +373,9 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 		}
 	}
 	known := &b.stored[user].fact
+	if known.isHearsay(&s) {
+		return s, nil
+	}
 	standing := min(known.Standing, s.Standing)
 	if s.Email == "" || standing > s.EmailStanding {
 		s.Email, s.EmailStanding = known.Email, standing

@@ -117,6 +117,21 @@ func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
 	assert.Equal(t, "s1", d.sessionOf(t, "ada@x.example"))
 }
 
+// Anybody can state their own address for a user: it leads to claims only, not to sessions of a higher standing.
+func TestDirectory_claimsLeadToNoSessionOfAHigherStanding(t *testing.T) {
+	for _, is := range []activity.Standing{claimed, reported, verified} {
+		d := newDirectory(0)
+		d.learn(t, standing(is, is, seen(1, "s", "ada", "")))
+		d.learn(t, standing(claimed, claimed, seen(2, "", "ada", "eve@x.example")))
+		want := map[activity.Standing]string{claimed: "eve@x.example"}[is]
+		s, _ := d.session(t, "s")
+		assert.Equal(t, want, s.Email)
+		d.learn(t, standing(reported, reported, seen(3, "", "ada", "ada@x.example")))
+		s, _ = d.session(t, "s")
+		assert.Equal(t, "ada@x.example", s.Email)
+	}
+}
+
 // An event that was placed in a session by its user's ID gives the session no standing of its own: anybody can
 // claim the ID. The user keeps the address as it was reported.
 func TestDirectory_placedEventsRaiseNoSession(t *testing.T) {
