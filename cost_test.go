@@ -47,7 +47,7 @@ func TestService_allocatesLittleForAnEvent(t *testing.T) {
 	allocations, bytes := (after.Mallocs-before.Mallocs)/crowdSize, (after.TotalAlloc-before.TotalAlloc)/crowdSize
 	t.Logf("%d allocations, %d bytes", allocations, bytes)
 	assert.LessOrEqual(t, allocations, uint64(32))
-	assert.LessOrEqual(t, bytes, uint64(5_500)) // 300 of them its JSON, some 600 the race detector's
+	assert.LessOrEqual(t, bytes, uint64(5_600)) // 300 of them its JSON, some 700 the race detector's
 }
 
 // BenchmarkEvent takes one event a request, as SDKs mostly send them.
