@@ -98,6 +98,8 @@ func (acme) ProductOfToken(token string) (string, bool, error) {
 	return "acme", token == "phc_acme", nil
 }
 
+func (acme) Refresh(string) error { return nil } // no other process changes it
+
 // The parts of the service, for a program that wants only some of them.
 func Example_parts() {
 	entries, err := memorylog.New(nil)

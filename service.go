@@ -161,14 +161,13 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		SessionOf: func(ctx context.Context, productID string, e *activity.Event) (string, error) {
 			return s.dir.Find(ctx, s.engine.Activity(), productID, e)
 		},
-		IsOwn: directory.IsOwn, Erase: s.eraseUser, Refresh: s.products.Refresh,
-		Metrics: reg, Meter: s.meter.Count, Logger: s.log})
+		IsOwn: directory.IsOwn, Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
 	p.webhook = in.Webhook(segment.Source, amplitude.Source, posthog.Source)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Tracer: o.Tracer,
-		Refresh: s.products.Refresh, Logger: s.log, Metrics: reg})
+		Logger: s.log, Metrics: reg})
 	wrong.Add(err)
 	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})

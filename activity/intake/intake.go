@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/metrics"
@@ -31,6 +32,7 @@ type Products interface {
 	// ProductOfToken returns the product of a capture token. Strangers can send any token, so
 	// the lookup of an unknown one should be cheap.
 	ProductOfToken(token string) (productID string, ok bool, err error)
+	access.Refresher
 }
 
 // Product is a product's configuration for incoming events. It is shared between requests and must
@@ -57,9 +59,6 @@ type Options struct {
 	Metrics    prometheus.Registerer // registers liveactivity_events_total and others; may be nil
 	Meter      tracing.Meter         // counts ignored events that never reach the sink; may be nil
 	Logger     *slog.Logger          // logs reasons for ignoring events at debug level; slog.Default()
-	// Refresh refreshes a product that other processes may have changed; see CheckCurrent of
-	// package access.
-	Refresh func(productID string) error
 	// SessionOf returns the session for an event with a user but no session, or "" for none; see
 	// [directory.Directory.Find]. If nil, such events have no session. It is called concurrently, must
 	// not retain the event, and has 3 seconds for all events of a request. An error makes the

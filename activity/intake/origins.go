@@ -38,7 +38,7 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 	if from == "" {
 		return nil
 	}
-	err := access.CheckCurrent(in.opts.Refresh, productID, func() error {
+	err := access.CheckCurrent(in.products, productID, func() error {
 		product, err := in.product(productID)
 		if allowed := product.AllowedOrigins; len(allowed) > 0 && !origin.Allows(allowed, from) {
 			return errOrigin

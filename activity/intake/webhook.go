@@ -95,7 +95,7 @@ type webhookProof struct {
 // immediately; see [access.CheckCurrent]. A failure to open the body is not reported here, so that
 // it is not reported as a wrong secret.
 func (t *taking) prove(proof *webhookProof, open func() error) error {
-	return access.CheckCurrent(t.in.opts.Refresh, t.productID, func() error {
+	return access.CheckCurrent(t.in.products, t.productID, func() error {
 		product, err := t.in.product(t.productID)
 		if err != nil {
 			return err

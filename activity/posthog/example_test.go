@@ -37,6 +37,8 @@ func (oneProduct) ProductOfToken(token string) (string, bool, error) {
 	return "acme", token == "phc_acme", nil
 }
 
+func (oneProduct) Refresh(string) error { return nil } // no other process changes it
+
 func ExampleHandler() {
 	in, err := intake.New(printer{}, oneProduct{}, nil)
 	if err != nil {

@@ -63,6 +63,8 @@ func (c catalogue) ProductOfID(productID string) (intake.Product, bool, error) {
 	return p.Product, ok, nil
 }
 
+func (catalogue) Refresh(string) error { return nil }
+
 func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 	for id, p := range c {
 		if slices.Contains(p.tokens, token) {

@@ -25,6 +25,7 @@ import (
 type anyToken struct{}
 
 func (anyToken) ProductOfToken(string) (string, bool, error)      { return "acme", true, nil }
+func (anyToken) Refresh(string) error                             { return nil }
 func (anyToken) ProductOfID(string) (intake.Product, bool, error) { return intake.Product{}, true, nil }
 
 // BenchmarkPageView takes a recorded page view of Segment and one of PostHog through the

@@ -43,6 +43,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -61,6 +62,7 @@ type Products interface {
 	// Product returns the configuration of a product, and false for an unknown one. An error
 	// means that storage is unavailable.
 	Product(productID string) (Product, bool, error)
+	access.Refresher
 }
 
 // Product is the configuration of a product. The connector keeps it and does not modify it. To
@@ -151,9 +153,6 @@ type Options struct {
 	Meter tracing.Meter
 	// Tracer receives each note, summary and offer that a desk is given; nil for none.
 	Tracer tracing.Tracer
-	// Refresh refreshes a product that other processes may have changed; see
-	// [access.CheckCurrent].
-	Refresh func(productID string) error
 
 	Logger  *slog.Logger          // slog.Default()
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them

@@ -19,6 +19,8 @@ func (o oneDesk) Product(string) (connector.Product, bool, error) {
 	return connector.Product{Desks: []connector.Desk{o.desk}, Notes: connector.DefaultNotes()}, true, nil
 }
 
+func (oneDesk) Refresh(string) error { return nil } // no other process changes it
+
 // A webhook without a valid signature links nothing. Call Follow for each product, to write notes.
 func ExampleConnector() {
 	entries, err := memorylog.New(nil)

@@ -30,6 +30,8 @@ type productsFunc func(productID string) (Product, bool, error)
 
 func (f productsFunc) Product(productID string) (Product, bool, error) { return f(productID) }
 
+func (productsFunc) Refresh(string) error { return nil }
+
 // always is the configuration of every product.
 func always(p Product) Products {
 	return productsFunc(func(string) (Product, bool, error) { return p, true, nil })

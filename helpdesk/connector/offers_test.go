@@ -78,6 +78,8 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 		labels: config.ReplyOptionLabels, notes: promptNotes(), recorder: musttest.New(eventlog.NewRecorder(log, nil))}
 }
 
+func (*world) Refresh(string) error { return nil }
+
 // Product implements Products.
 func (w *world) Product(productID string) (Product, bool, error) {
 	return Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, Assistance: w.core,

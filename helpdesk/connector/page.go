@@ -101,7 +101,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	product, from := Product{}, r.Header.Get("Origin")
-	err = access.CheckCurrent(c.opts.Refresh, link.ProductID, func() (err error) {
+	err = access.CheckCurrent(c.products, link.ProductID, func() (err error) {
 		if product, err = c.product(link.ProductID); err == nil && !origin.Allows(product.AllowedOrigins, from) {
 			err = errOrigin
 		}
@@ -123,7 +123,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 		return linkFailed(err)
 	}
 	if claim.by == bySigned { // under secrets that another server may have changed just now
-		err = access.CheckCurrent(c.opts.Refresh, link.ProductID, attempt)
+		err = access.CheckCurrent(c.products, link.ProductID, attempt)
 	} else {
 		err = attempt()
 	}

@@ -190,7 +190,7 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 		return nil, nil, err
 	}
 	in := &incoming{productID: productID}
-	err = access.CheckCurrent(c.opts.Refresh, productID, func() error {
+	err = access.CheckCurrent(c.products, productID, func() error {
 		product, desks, err := c.receivers(productID, desk)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 // whatever its body, and nil for any other. Another server may have changed the product
 // just now, so it checks the current state of the product.
 func (c *Connector) expects(productID, desk string, r *http.Request) error {
-	err := access.CheckCurrent(c.opts.Refresh, productID, func() error {
+	err := access.CheckCurrent(c.products, productID, func() error {
 		_, desks, err := c.receivers(productID, desk)
 		if err == nil && !slices.ContainsFunc(desks, func(d Desk) bool { return d.mayTake(r.Header) }) {
 			err = errSignature

@@ -448,8 +448,8 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 				return c
 			}
 			recorder := musttest.New(eventlog.NewRecorder(log, nil))
-			ingest := musttest.New(intake.New(recorder, here, &intake.Options{Refresh: here.Refresh}))
-			connected := musttest.New(connector.New(log, here, &connector.Options{Refresh: here.Refresh}))
+			ingest := musttest.New(intake.New(recorder, here, nil))
+			connected := musttest.New(connector.New(log, here, nil))
 			mux := http.NewServeMux()
 			mux.Handle("/webhook/{product_id}", ingest.Webhook(posthog.Source))
 			mux.HandleFunc("/e/", posthog.New(ingest).ServeSDK)
