@@ -598,6 +598,7 @@ func TestOpenAPI_describesTheErrorsOfTheNewestMCP(t *testing.T) {
 	for method, want := range map[string]int{"tools/destroy": 404, "resources/subscribe": 404, "tools/call": 400} {
 		w := c.answer(c.signed(op, newestMCP(c.requests(t, op)[0], method))[0])
 		assert.Equal(t, want, w.Code, method)
+		assert.NotContains(t, w.Body.String(), "not handled", "the words of a Go error")
 		c.requireContract(t, op, w)
 	}
 }

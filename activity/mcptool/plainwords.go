@@ -118,7 +118,7 @@ var rpcSentences = map[int]string{
 }
 
 // goWords identify texts of Go errors.
-var goWords = regexp.MustCompile(`unmarshal|json:|\bGo\b|\*?mcp\.`)
+var goWords = regexp.MustCompile(`unmarshal|json:|not handled|\bGo\b|\*?mcp\.`)
 
 // inPlainWords replaces the message of a JSON-RPC error that contains Go's wording, and returns
 // anything else unchanged, as the same slice. An error comes early in a response, so only the
