@@ -83,5 +83,14 @@ func AppendTime(dst []byte, seconds float64) ([]byte, error) {
 
 // AppendSeconds appends microseconds as decimal seconds, without trailing zeros.
 func AppendSeconds(dst []byte, micros int64) []byte {
-	return strconv.AppendFloat(dst, float64(micros)/1e6, 'f', -1, 64)
+	if micros < 0 {
+		dst, micros = append(dst, '-'), -micros
+	}
+	dst = strconv.AppendInt(dst, micros/1e6, 10)
+	if fraction := micros % 1e6; fraction > 0 {
+		dst = strconv.AppendInt(dst, 1e6+fraction, 10)
+		dst[len(dst)-7] = '.' // in place of the 1, before six digits
+		dst = bytes.TrimRight(dst, "0")
+	}
+	return dst
 }

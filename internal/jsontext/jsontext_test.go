@@ -36,3 +36,10 @@ func TestID_isAStringOrAnInteger(t *testing.T) {
 		assert.Error(t, json.Unmarshal([]byte(text), &id), text)
 	}
 }
+
+func TestAppendSeconds_isTheShortestDecimal(t *testing.T) {
+	for micros, want := range map[int64]string{0: "0", 1: "0.000001", -1: "-0.000001", 1_000_000: "1", 10_500_000: "10.5",
+		1_700_000_000_123_450: "1700000000.12345", -1_700_000_000_000_001: "-1700000000.000001"} {
+		assert.Equal(t, "before"+want, string(jsontext.AppendSeconds([]byte("before"), micros)))
+	}
+}
