@@ -412,12 +412,3 @@ func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	m.Remove("acme", "s")
 	assert.Less(t, m.Bytes("acme"), one)
 }
-
-func BenchmarkMemory_Add(b *testing.B) {
-	m := newMemory(b, nil)
-	now := fill(m, "acme", 10_000)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		m.Add("acme", seen(id(i%10_000), now.Add(time.Duration(i)*time.Millisecond)))
-	}
-}
