@@ -1,6 +1,8 @@
 package recent_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -29,34 +31,46 @@ func TestMemory_isBoundedFairly(t *testing.T) {
 }
 
 func TestMemory_hasDefaults(t *testing.T) {
-	for name, opts := range map[string]*recent.MemoryOptions{"no options": nil, "no option set": {}} {
-		t.Run(name, func(t *testing.T) {
-			m := musttest.New(recent.NewMemory(opts))
-			start := time.Now().Add(-activity.DefaultTTL)
-			addClick(t, m, "ada", "s", start.Add(-time.Minute))
-			addClicks(t, m, "ada", "s", start.Add(time.Minute), recent.DefaultMaxEvents+5)
-			found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 1000)
-			require.NoError(t, err)
-			require.Len(t, found.Records, recent.DefaultMaxEvents)
-			require.Equal(t, 1, m.Users("acme"))
-		})
+	m := musttest.New(recent.NewMemory(nil))
+	start := time.Now().Add(-activity.DefaultTTL)
+	addClick(t, m, "ada", "s", start.Add(-time.Minute))
+	addClicks(t, m, "ada", "s", start.Add(time.Minute), recent.DefaultMaxEvents+5)
+	require.Equal(t, recent.DefaultMaxEvents, count(t, m, "ada"))
+}
+
+// id returns the name with a number.
+func id(name string, n int) string { return fmt.Sprint(name, n) }
+
+// clicks returns n clicks of the last minute, a second apart.
+func clicks(session, user, url string, n int) activity.Batch {
+	return clicksFrom(time.Now().Add(-time.Minute), session, user, url, n)
+}
+
+func clicksFrom(at time.Time, session, user, url string, n int) activity.Batch {
+	actions := make([]activity.Action, n)
+	for i := range actions {
+		actions[i] = activitytest.Click(at.Add(time.Duration(i)*time.Second), "Save", url)
 	}
+	return activitytest.NewBatch("acme", session, user, actions...)
 }
 
 func addClick(t testing.TB, s activitytest.Engine, user, session string, at time.Time) {
 	t.Helper()
-	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user,
-		activitytest.Click(at, "Save", page))))
+	addClicks(t, s, user, session, at, 1)
 }
 
 // addClicks adds n clicks a second apart.
 func addClicks(t testing.TB, s activitytest.Engine, user, session string, from time.Time, n int) {
 	t.Helper()
-	actions := make([]activity.Action, n)
-	for i := range actions {
-		actions[i] = activitytest.Click(from.Add(time.Duration(i)*time.Second), "Save", page)
+	require.NoError(t, s.Add(context.Background(), clicksFrom(from, session, user, page, n)))
+}
+
+// fill gives each of that many users as many actions.
+func fill(t testing.TB, m *recent.Memory, users, actions int) {
+	t.Helper()
+	for i := range users {
+		addClicks(t, m, id("user", i), id("session", i), time.Now().Add(-time.Hour), actions)
 	}
-	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, actions...)))
 }
 
 func count(t testing.TB, s recent.Store, user string) int {
@@ -73,38 +87,20 @@ func room(t testing.TB, users int) int64 {
 	m := musttest.New(recent.NewMemory(nil))
 	for i := range users {
 		before = bytes
-		addClick(t, m, fmt.Sprint("u", i), fmt.Sprint("s", i), time.Now())
+		addClick(t, m, id("u", i), id("s", i), time.Now())
 		bytes = m.Bytes("acme")
 	}
 	return bytes + (bytes-before)/2
 }
 
+// An action of nobody is a write to its session's users.
 func TestMemory_forgetsTheOldestWriteFirst(t *testing.T) {
-	cases := []struct {
-		name string
-		use  func(t *testing.T, m *recent.Memory) // between three users and a fourth
-		gone string
-	}{
-		{"first come", func(*testing.T, *recent.Memory) {}, "u1"},
-		{"written again", func(t *testing.T, m *recent.Memory) { addClick(t, m, "u1", "s1", time.Now()) }, "u2"},
-		{"read again", func(t *testing.T, m *recent.Memory) { count(t, m, "u1") }, "u1"},
-		{"read of nobody", func(t *testing.T, m *recent.Memory) { count(t, m, "nobody") }, "u1"},
-		{"action of nobody in the session", func(t *testing.T, m *recent.Memory) { addClick(t, m, "", "s1", time.Now()) },
-			"u2"},
+	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: room(t, 3)}))
+	for _, user := range []string{"1", "2", "3", "", "4"} {
+		addClick(t, m, user, "s"+cmp.Or(user, "1"), time.Now())
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: room(t, 3)}))
-			for i := range 3 {
-				addClick(t, m, fmt.Sprint("u", i+1), fmt.Sprint("s", i+1), time.Now().Add(-time.Minute))
-			}
-			c.use(t, m)
-			addClick(t, m, "u4", "s4", time.Now())
-			assert.Equal(t, 3, m.Users("acme"))
-			for _, user := range []string{"u1", "u2", "u3", "u4"} {
-				assert.Equal(t, user == c.gone, count(t, m, user) == 0, user)
-			}
-		})
+	for _, user := range []string{"1", "2", "3", "4"} {
+		assert.Equal(t, user == "2", count(t, m, user) == 0, user)
 	}
 }
 
@@ -146,40 +142,27 @@ func TestMemory_expires(t *testing.T) {
 		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Hour}))
 		addClick(t, m, "ada", "s1", time.Now())
 		time.Sleep(30 * time.Minute)
-		addClick(t, m, "ada", "s1", time.Now())
-		addClick(t, m, "bob", "s2", time.Now())
+		start := time.Now()
+		addClicks(t, m, "ada", "s1", start, 2)
+		addClicks(t, m, "bob", "s2", start, 2)
 
 		time.Sleep(30 * time.Minute)
-		assert.Equal(t, 2, count(t, m, "ada"), "an hour old is not older than the retention")
+		assert.Equal(t, 3, count(t, m, "ada"), "an hour old is not older than the retention")
 		assert.Zero(t, m.Expire())
 
 		time.Sleep(time.Second)
-		assert.Equal(t, 1, count(t, m, "ada"))
+		assert.Equal(t, 2, count(t, m, "ada"))
 		assert.Zero(t, m.Expire())
 		assert.Equal(t, 2, m.Users("acme"))
+		found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 50)
+		require.NoError(t, err)
+		assert.Equal(t, start.Add(time.Second).UnixMicro(), found.Records[0].End, "the rest end as before")
 
-		time.Sleep(30 * time.Minute)
+		time.Sleep(31 * time.Minute)
 		assert.Zero(t, count(t, m, "ada"))
 		assert.Equal(t, 2, m.Expire())
 		assert.Zero(t, m.Users("acme"))
 		assert.Zero(t, m.Expire())
-	})
-}
-
-func TestMemory_expireKeepsTheEndTimesOfTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Hour}))
-		addClick(t, m, "ada", "s", time.Now())
-		time.Sleep(40 * time.Minute)
-		start := time.Now()
-		addClick(t, m, "ada", "s", start)
-		addClick(t, m, "ada", "s", start.Add(time.Second))
-		time.Sleep(40 * time.Minute)
-		assert.Zero(t, m.Expire())
-		found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 50)
-		require.NoError(t, err)
-		require.Len(t, found.Records, 2)
-		assert.Equal(t, start.Add(time.Second).UnixMicro(), found.Records[0].End)
 	})
 }
 
@@ -190,11 +173,8 @@ func TestMemory_expiresWhileInUse(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 200 {
-				b := activitytest.NewBatch("acme", fmt.Sprint("s", i%5), fmt.Sprint("u", (w+i)%20),
-					activitytest.Click(time.Now(), "Save", page))
-				assert.NoError(t, m.Add(t.Context(), b))
-				_, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: fmt.Sprint("u", i%20)}, 50)
-				assert.NoError(t, err)
+				addClick(t, m, id("u", (w+i)%20), id("s", i%5), time.Now())
+				count(t, m, id("u", i%20))
 			}
 		})
 		wg.Go(func() {
@@ -236,40 +216,52 @@ func TestMemory_isBounded(t *testing.T) {
 	}
 }
 
-// The heap of users and sessions matches their reported bytes, for any number of actions.
+// The heap matches the reported bytes, for actions of any kind. All products together stay within their bound.
 func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
-	start := time.Now().Add(-time.Minute)
-	for name, add := range map[string]func(m *recent.Memory, i int){
-		"an action each": func(m *recent.Memory, i int) {
-			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 1)
-		},
-		"some each": func(m *recent.Memory, i int) {
-			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
-		},
-		"of no session": func(m *recent.Memory, i int) { addClicks(t, m, fmt.Sprint("user", i), "", start, 2) },
-		"of no user":    func(m *recent.Memory, i int) { addClicks(t, m, "", fmt.Sprint("session", i), start, 2) },
-		"a long one that is forgotten": func(m *recent.Memory, i int) {
-			long := activitytest.Click(start.Add(-time.Second), "Save", page+strings.Repeat("x", 1000))
-			require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint("session", i),
-				fmt.Sprint("user", i), long)))
-			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
-		},
-		"a shared session": func(m *recent.Memory, i int) {
-			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i%100), start.Add(time.Duration(i)*time.Millisecond), 1)
+	const products, batches, total = 10, 1_000, 1 << 19
+	long := strings.Repeat("x", 1000)
+	for name, of := range map[string]func(i int) activity.Batch{
+		"some each":     func(i int) activity.Batch { return clicks(id("s", i), id("u", i), page, 5) },
+		"of no session": func(i int) activity.Batch { return clicks("", id("", i), page, 2) },
+		"of no user":    func(i int) activity.Batch { return clicks(id("", i), "", page, 2) },
+		"all different": func(i int) activity.Batch { return clicks(id("s", i), id("u", i), id(page, i), 1) },
+		"long IDs":      func(i int) activity.Batch { return clicks(id(long, i), id(long, i), page, 1) },
+		"long URLs":     func(i int) activity.Batch { return clicks("s", id("u", i), id(page+long+long, i), 1) },
+		"few users":     func(i int) activity.Batch { return clicks(id(long, i), id("u", i%100), page, 1) },
+		"few sessions":  func(i int) activity.Batch { return clicks(id("s", i%100), id("u", i), page, 1) },
+		"sizes change":  func(i int) activity.Batch { return clicks("s", id("u", i%500), page+long[:i%1000], 1) },
+		"a long one that is forgotten": func(i int) activity.Batch {
+			if i%2 == 0 {
+				return clicks(id("s", i/2), id("u", i/2), page+long, 1)
+			}
+			return clicks(id("s", i/2), id("u", i/2), page, 5)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 5}))
-			grown := heaptest.After(func() {
-				for i := range 500 {
-					add(m, i)
+		grow := func(opts recent.MemoryOptions) (grown, said int64) {
+			m := musttest.New(recent.NewMemory(&opts))
+			grown = heaptest.After(func() {
+				for i := range batches {
+					b := of(i)
+					if opts.TotalBytes > 0 {
+						b.ProductID = id("product", i*products/batches)
+					}
+					require.NoError(t, m.Add(t.Context(), b))
 				}
 			})
-			said := m.Bytes("acme")
+			said = m.Bytes("acme")
+			runtime.KeepAlive(m)
+			return grown, said
+		}
+		t.Run(name, func(t *testing.T) {
+			grown, said := grow(recent.MemoryOptions{MaxEvents: 5})
 			t.Logf("%.2f of what is said", float64(grown)/float64(said))
 			assert.LessOrEqual(t, grown, said*105/100)
 			assert.Greater(t, grown, said*75/100)
-			runtime.KeepAlive(m)
+		})
+		t.Run(name+", within a bound", func(t *testing.T) {
+			grown, _ := grow(recent.MemoryOptions{TotalBytes: total})
+			t.Logf("%.2f of the bound", float64(grown)/total)
+			assert.LessOrEqual(t, grown, int64(total*12/10))
 		})
 	}
 }
@@ -279,8 +271,7 @@ func TestMemory_allocatesLittleForANewUser(t *testing.T) {
 	const runs = 1000
 	batches := make([]activity.Batch, runs+1)
 	for i := range batches {
-		batches[i] = activitytest.NewBatch("acme", fmt.Sprint("s", i), fmt.Sprint("u", i),
-			activitytest.Click(time.Now(), "Save", page))
+		batches[i] = clicks(id("s", i), id("u", i), page, 1)
 	}
 	next := 0
 	assert.LessOrEqual(t, testing.AllocsPerRun(runs, func() {
@@ -295,7 +286,7 @@ func TestMemory_expireFreesMemory(t *testing.T) {
 		m := musttest.New(recent.NewMemory(nil))
 		grown := heaptest.After(func() {
 			for i := range 1000 {
-				addClick(t, m, fmt.Sprint(long, "u", i), fmt.Sprint(long, "s", i), time.Now())
+				addClick(t, m, id(long+"u", i), id(long+"s", i), time.Now())
 			}
 			time.Sleep(activity.DefaultTTL + time.Second)
 			addClick(t, m, "new", "s", time.Now())
@@ -308,18 +299,16 @@ func TestMemory_expireFreesMemory(t *testing.T) {
 }
 
 func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
-	for name, actions := range map[string]int{"just full": perUser, "full for long": 3 * perUser} {
+	const most = recent.DefaultMaxEvents
+	for name, actions := range map[string]int{"just full": most, "full for long": 3 * most} {
 		t.Run(name, func(t *testing.T) {
-			var m *recent.Memory
-			heap := heaptest.After(func() {
-				m = musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
-				fill(t, m, 100, actions)
-			})
+			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
+			heap := heaptest.After(func() { fill(t, m, 100, actions) })
 			json := 0
 			for user := range 100 {
-				found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: fmt.Sprint("user_", user)}, perUser)
+				found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: id("user", user)}, most)
 				require.NoError(t, err)
-				require.Len(t, found.Records, perUser)
+				require.Len(t, found.Records, most)
 				json += len(found.AppendJSON(nil))
 			}
 			runtime.KeepAlive(m)
@@ -338,9 +327,7 @@ func TestMemory_lookupCostsTheSameWithAnyNumberOfUsers(t *testing.T) {
 func allocsOfRecent(t *testing.T, users int) float64 {
 	t.Helper()
 	m := musttest.New(recent.NewMemory(nil))
-	for i := range users {
-		addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), time.Now().Add(-time.Minute), 1)
-	}
+	fill(t, m, users, 1)
 	ctx := t.Context()
 	return testing.AllocsPerRun(100, func() {
 		found, err := m.Recent(ctx, "acme", recent.Subject{UserID: "user7"}, 50)
@@ -355,17 +342,17 @@ func TestMemory_looksAtNoOtherSessionForAnAction(t *testing.T) {
 	m := musttest.New(recent.NewMemory(nil))
 	now := time.Now()
 	for i := range recent.DefaultMaxEvents {
-		session := fmt.Sprint("s", i)
+		session := id("s", i)
 		addClick(t, m, "ada", session, now.Add(-2*time.Hour))
 		for j := range 7 {
-			addClicks(t, m, fmt.Sprint("other", j), session, now.Add(-time.Hour), recent.DefaultMaxEvents)
+			addClicks(t, m, id("other", j), session, now.Add(-time.Hour), recent.DefaultMaxEvents)
 		}
 	}
 	times := func(user string) time.Duration {
 		least := time.Hour
 		for i := range 50 {
 			began := time.Now()
-			addClick(t, m, user, fmt.Sprint(user, i), now.Add(-3*time.Hour))
+			addClick(t, m, user, id(user, i), now.Add(-3*time.Hour))
 			least = min(least, time.Since(began))
 		}
 		return least

@@ -40,6 +40,9 @@ func FuzzRecord(f *testing.F) {
 	f.Add("\"", "\\", "\x00\x1f\x7f", "\u2028\u2029", "\xff\xed\xa0\x80", int64(0), int64(-1), uint8(7))
 	f.Add("", "</script>", "👩\u200d👧", "{\"a\":", "],\"", int64(-1_500_000), int64(1<<53), uint8(49))
 	f.Add("", "", "", "", "", int64(lastMicro-1), int64(500_000), uint8(0))
+	for _, urls := range [][2]string{{`/"a"\"b\`, `/"a"\"b\`}, {`""`, `""`}, {`,"raw_url":`, ""}, {"", `,"raw_url":`}} {
+		f.Add("click", "", "", urls[0], urls[1], int64(1), int64(1), uint8(0))
+	}
 	f.Fuzz(func(t *testing.T, typ, title, description, raw, canonical string, start, end int64, index uint8) {
 		start, end = start%lastMicro, end%lastMicro
 		a := activity.Action{
@@ -60,6 +63,22 @@ func FuzzRecord(f *testing.F) {
 		require.NoError(t, json.Unmarshal(found.AppendJSON(nil), &got))
 		require.Equal(t, throughJSON(t, a), got[index])
 	})
+}
+
+// The JSON of an action in a lookup's answer is specified to the byte.
+func TestRecords_AppendJSON_isTheSpecifiedAction(t *testing.T) {
+	const head = `{"type":"click","title":"Click \"Save\"","description":"User clicked \"Save\"",`
+	const tail = `"timestamp_start":1700000000.5,"timestamp_end":1700000000.5,"index":`
+	for canonical, want := range map[string]string{
+		"https://x/1?a&b=<\u2028>": `"raw_url":"https://x/1?a&b=<\u2028>","canonical_url":"https://x/1?a&b=<\u2028>",`,
+		"https://x/:id":            `"raw_url":"https://x/1?a&b=<\u2028>","canonical_url":"https://x/:id",`,
+	} {
+		r, err := recent.NewRecord("s", activity.Action{Type: "click", Title: `Click "Save"`, CanonicalURL: canonical,
+			Description: `User clicked "Save"`, TimestampStart: 1_700_000_000.5, RawURL: "https://x/1?a&b=<\u2028>"})
+		require.NoError(t, err)
+		got := recent.Records{r, r}.AppendJSON([]byte("before"))
+		assert.Equal(t, "before["+head+want+tail+"0},"+head+want+tail+"1}]", string(got))
+	}
 }
 
 // throughJSON returns an action after a round trip through encoding/json.
