@@ -76,39 +76,30 @@ func TestToken_isNotTakenFromURLOrHeader(t *testing.T) {
 
 // An event with another product's token is ignored and reaches neither product.
 func TestToken_productsNeverMix(t *testing.T) {
-	own := func(id string) object { return click(object{"uuid": id, "properties.token": nil}) }
-	with := func(id, token string) object {
-		return click(object{"uuid": id, "properties.token": token})
-	}
-	cases := []struct {
-		name              string
-		body              any
-		shopIDs, bankIDs  []string
-		accepted, ignored int
+	with := func(id string, token any) object { return click(object{"uuid": id, "properties.token": token}) }
+	for name, c := range map[string]struct {
+		token            any // of the batch; nil for an array of events
+		events           []any
+		shopIDs, bankIDs []string
 	}{
-		{"a batch of the shop with an event of the bank",
-			object{"api_key": shopToken, "batch": []any{own("1"), with("2", bankToken), with("3", shopToken)}},
-			[]string{"1", "3"}, nil, 2, 1},
-		{"a batch of the bank with an event of the shop",
-			object{"api_key": bankToken, "batch": []any{with("1", shopToken), own("2")}},
-			nil, []string{"2"}, 1, 1},
-		{"an array, by the first event",
-			[]any{with("1", bankToken), with("2", shopToken), with("3", bankToken)},
-			nil, []string{"1", "3"}, 2, 1},
-		{"an event with an unknown token",
-			object{"api_key": shopToken, "batch": []any{with("1", "phc_unknown"), own("2")}},
-			[]string{"2"}, nil, 1, 1},
-		{"another token of the same product",
-			object{"api_key": shopToken, "batch": []any{with("1", "phc_shop_second_token")}},
-			[]string{"1"}, nil, 1, 0},
-		{"every event of another product",
-			object{"api_key": shopToken, "batch": []any{with("1", bankToken), with("2", bankToken)}},
-			nil, nil, 0, 2},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+		"a batch of the shop with an event of the bank": {shopToken,
+			[]any{with("1", nil), with("2", bankToken), with("3", shopToken)}, []string{"1", "3"}, nil},
+		"a batch of the bank with an event of the shop": {bankToken,
+			[]any{with("1", shopToken), with("2", nil)}, nil, []string{"2"}},
+		"an array, by the first event": {nil,
+			[]any{with("1", bankToken), with("2", shopToken), with("3", bankToken)}, nil, []string{"1", "3"}},
+		"an event with an unknown token":    {shopToken, []any{with("1", "phc_unknown"), with("2", nil)}, []string{"2"}, nil},
+		"another token of the same product": {shopToken, []any{with("1", "phc_shop_second_token")}, []string{"1"}, nil},
+		"every event of another product":    {shopToken, []any{with("1", bankToken), with("2", bankToken)}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
 			s := newService(intake.Options{})
-			requireCounts(t, s.post(captureDoor, marshal(t, c.body)), c.accepted, c.ignored)
+			body := any(c.events)
+			if c.token != nil {
+				body = object{"api_key": c.token, "batch": c.events}
+			}
+			accepted := len(c.shopIDs) + len(c.bankIDs)
+			requireCounts(t, s.post(captureDoor, marshal(t, body)), accepted, len(c.events)-accepted)
 			assert.Equal(t, c.shopIDs, s.ids(shop))
 			assert.Equal(t, c.bankIDs, s.ids(bank))
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -124,7 +125,7 @@ func FuzzServe(f *testing.F) {
 			Header: http.Header{"Content-Encoding": {contentEncoding}, "Origin": {origin}, "X-Posthog-Secret": {secret}},
 			Body:   http.NoBody, ContentLength: int64(len(body))}
 		if len(body) > 0 {
-			r.Body = readCloser{bytes.NewReader(body)}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		w := httptest.NewRecorder()
 		s.mux.ServeHTTP(w, r)
@@ -146,7 +147,3 @@ func FuzzServe(f *testing.F) {
 		}
 	})
 }
-
-type readCloser struct{ *bytes.Reader }
-
-func (readCloser) Close() error { return nil }

@@ -179,13 +179,6 @@ var (
 	doors       = []door{captureDoor, webhookDoor}
 )
 
-// throughDoors runs a subtest for each door.
-func throughDoors(t *testing.T, name string, f func(t *testing.T, d door)) {
-	for _, d := range doors {
-		t.Run(name+"/"+d.name, func(t *testing.T) { f(t, d) })
-	}
-}
-
 // post sends a body through a door; header pairs are added to the door's own.
 func (s *service) post(d door, body []byte, header ...string) *httptest.ResponseRecorder {
 	return s.send(http.MethodPost, d, bytes.NewReader(body), header...)

@@ -2,7 +2,6 @@ package posthog_test
 
 import (
 	"encoding/json"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +26,27 @@ func on(eventType, text, chain string) object {
 	return click(object{"properties.$event_type": eventType, "properties.$el_text": text,
 		"properties.$elements_chain": chain})
 }
+
+// onBoth returns the event on a chain, and on the same elements without a chain.
+func onBoth(eventType, text, chain string) []object {
+	listed, elements := on(eventType, text, ""), []object{}
+	for part := range strings.SplitSeq(chain, ";") {
+		tag, attributes, _ := strings.Cut(part, ":")
+		element := object{"tag_name": tag}
+		for _, a := range attribute.FindAllStringSubmatch(attributes, -1) {
+			if a[1] == "text" {
+				a[1] = "$el_text"
+			}
+			element[a[1]] = a[2]
+		}
+		elements = append(elements, element)
+	}
+	listed["properties"].(object)["$elements"] = elements
+	return []object{on(eventType, text, chain), listed}
+}
+
+// attribute matches an attribute of an elements chain.
+var attribute = regexp.MustCompile(`([\w-]+)="([^"]*)"`)
 
 var verbs = map[string][2]string{"click": {"Click ", "clicked "}, "submit": {"Submit ", "submitted "},
 	"change": {"Change ", "changed "}}
@@ -95,7 +115,9 @@ func TestLabel_ofAClick(t *testing.T) {
 		{"nothing at all", "", ``, "an element"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			requireSaid(t, "click", c.want, postOne(t, on("click", c.text, c.chain)))
+			for _, event := range onBoth("click", c.text, c.chain) {
+				requireSaid(t, "click", c.want, postOne(t, event))
+			}
 		})
 	}
 }
@@ -118,67 +140,41 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 		{"what is not in the chain", "change", ``, "an element"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			requireSaid(t, strings.ToLower(c.typ), c.want, postOne(t, on(c.typ, "", c.chain)))
+			for _, event := range onBoth(c.typ, "", c.chain) {
+				requireSaid(t, strings.ToLower(c.typ), c.want, postOne(t, event))
+			}
 		})
 	}
 }
 
 // The text and the value of an input stay out of the event.
 func TestLabel_neverContainsTypedText(t *testing.T) {
-	const typed = "typed s3cret"
-	type element struct {
-		name   string
-		target object   // the target as in $elements, its text aside
-		around []object // the elements around it
-	}
-	elements := []element{
-		{"input", object{"tag_name": "input"}, nil},
-		{"password", object{"tag_name": "input", "attr__type": "password", "attr__name": "password"}, nil},
-		{"checkbox", object{"tag_name": "input", "attr__type": "checkbox"}, nil},
-		{"text area", object{"tag_name": "textarea"}, nil},
-		{"dropdown", object{"tag_name": "select"}, nil},
-		{"option", object{"tag_name": "option"}, []object{{"tag_name": "select"}}},
-		{"input in a link", object{"tag_name": "input"}, []object{{"tag_name": "a"}}},
-		{"input in a label", object{"tag_name": "input"}, []object{{"tag_name": "label"}}},
-		{"inside of an input", object{"tag_name": "span"}, []object{{"tag_name": "input"}}},
-		{"link inside of an input", object{"tag_name": "a"},
-			[]object{{"tag_name": "div"}, {"tag_name": "INPUT", "attr__type": "text"}}},
-		{"input in capitals", object{"tag_name": "INPUT"}, nil},
-		{"text area in capitals", object{"tag_name": "TextArea"}, nil},
-		{"editable", object{"tag_name": "div", "attr__contenteditable": "true"}, nil},
-		{"editable in capitals", object{"tag_name": "div", "attr__contenteditable": "TRUE"}, nil},
-		{"editable as plain text", object{"tag_name": "div", "attr__contenteditable": "plaintext-only"}, nil},
-		{"editable by the bare attribute", object{"tag_name": "div", "attr__contenteditable": ""}, nil},
-		{"inside of something editable", object{"tag_name": "b"},
-			[]object{{"tag_name": "p"}, {"tag_name": "div", "attr__contenteditable": "true"}}},
-		{"link inside of something editable", object{"tag_name": "a"},
-			[]object{{"tag_name": "div", "attr__contenteditable": "true"}}},
-		{"inside of something editable by the bare attribute", object{"tag_name": "b"},
-			[]object{{"tag_name": "div", "attr__contenteditable": ""}}},
-		{"inside of an editor with a class of its own", object{"tag_name": "a"},
-			[]object{{"tag_name": "p"}, {"tag_name": "div", "attr__class": "tiptap ProseMirror focus:ring"}}},
-		{"inside of Slate's editor", object{"tag_name": "span"},
-			[]object{{"tag_name": "p", "attr__data-slate-node": "element"}}},
-		{"inside of Lexical's editor", object{"tag_name": "span", "attr__data-lexical-text": "true"},
-			[]object{{"tag_name": "a"}}},
-		{"inside of Draft.js's editor", object{"tag_name": "span"},
-			[]object{{"tag_name": "div", "attr__data-offset-key": "a-0-0"}}},
+	chains := []string{
+		`input:`, `input:attr__type="password"attr__name="password"`, `input:attr__type="checkbox"`, `textarea:`, `select:`,
+		`INPUT:`, `TextArea:`, `option:;select:`, `input:;a:`, `input:;label:`,
+		`span:;input:`, `a:;div:;INPUT:attr__type="text"`,
+		`div:attr__contenteditable="true"`, `div:attr__contenteditable="TRUE"`,
+		`div:attr__contenteditable="plaintext-only"`, `div:attr__contenteditable=""`,
+		`b:;p:;div:attr__contenteditable="true"`, `a:;div:attr__contenteditable="true"`, `b:;div:attr__contenteditable=""`,
+		// editors of known classes, Slate's, Lexical's and Draft.js's
+		`a:;p:;div:attr__class="tiptap ProseMirror focus:ring"`, `span:;p:attr__data-slate-node="element"`,
+		`span:attr__data-lexical-text="true";a:`, `span:;div:attr__data-offset-key="a-0-0"`,
 	}
 	// Rich editors and search boxes are often plain elements with a role.
 	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "slider", "TextBox"} {
-		editor := object{"tag_name": "div", "attr__role": role}
-		elements = append(elements, element{role, editor, nil},
-			element{"inside of a " + role, object{"tag_name": "span"}, []object{editor}})
+		editor := `div:attr__role="` + role + `"`
+		chains = append(chains, editor, "span:;"+editor)
 	}
-	for _, element := range elements {
-		all := append([]object{element.target}, element.around...)
-		for _, typ := range []string{"click", "change", "submit"} {
-			t.Run(element.name+"/"+typ, func(t *testing.T) {
-				event := on(typ, typed, "")
-				event["properties"].(object)["$elements"] = withText(all, typed)
-				requireUntold(t, event, "s3cret")
-			})
-		}
+	const typed = "typed s3cret"
+	for _, chain := range chains {
+		t.Run(chain, func(t *testing.T) {
+			chain = strings.ReplaceAll(chain+";", ";", `text="`+typed+`"attr__value="`+typed+`";`)
+			for _, typ := range []string{"click", "change", "submit"} {
+				for _, event := range onBoth(typ, typed, strings.TrimSuffix(chain, ";")) {
+					requireUntold(t, event, "s3cret")
+				}
+			}
+		})
 	}
 }
 
@@ -210,45 +206,24 @@ func requireUntold(t *testing.T, body object, secret string) {
 	assert.NotContains(t, string(encoded), secret)
 }
 
-// withText returns the elements of $elements with a text and a value.
-func withText(elements []object, text string) []object {
-	all := make([]object, len(elements))
-	for i, element := range elements {
-		all[i] = object{"$el_text": text, "attr__value": text}
-		maps.Copy(all[i], element)
-	}
-	return all
-}
-
 func TestLabel_ofElementsWithoutAChain(t *testing.T) {
-	cases := []struct {
-		name     string
-		elements any
-		text     any
-		title    string
+	for name, c := range map[string]struct {
+		elements    any
+		text, title string
 	}{
-		{"button", []object{{"tag_name": "button", "$el_text": "Buy"}}, "Buy", "Click Buy"},
-		{"span in a button", []object{{"tag_name": "span", "$el_text": "Add"},
-			{"tag_name": "button", "$el_text": "Add to cart"}}, "Add", "Click Add to cart"},
-		{"aria-label", []object{{"tag_name": "button", "$el_text": "", "attr__aria-label": "Close", "attr__id": "x"}}, nil,
-			"Click Close"},
-		{"id", []object{{"tag_name": "button", "attr__id": "x"}}, nil, "Click #x"},
-		{"checkbox", []object{{"tag_name": "input", "attr__type": "checkbox"}}, nil, "Click checkbox"},
-		{"tag in capitals", []object{{"tag_name": "A"}}, nil, "Click link"},
-		{"attributes of wrong types", []object{{"tag_name": "button", "attr__id": 5, "$el_text": []any{}, "classes": "x",
-			"attr__title": "Go"}}, nil, "Click Go"},
-		{"none", []object{}, "Buy", "Click Buy"},
-		{"not an array", object{"tag_name": "button"}, "Buy", "Click Buy"},
-		{"junk", []any{nil, 5, "x", []any{}}, "Buy", "Click Buy"},
-		{"an editor beyond the last that is read", append(slices.Repeat([]object{{"tag_name": "p"}}, 128),
+		"attributes of wrong types": {[]object{{"tag_name": "button", "attr__id": 5, "$el_text": []any{}, "classes": "x",
+			"attr__title": "Go"}}, "", "Click Go"},
+		"none":         {[]object{}, "Buy", "Click Buy"},
+		"not an array": {object{"tag_name": "button"}, "Buy", "Click Buy"},
+		"junk":         {[]any{nil, 5, "x", []any{}}, "Buy", "Click Buy"},
+		"an editor beyond the last that is read": {append(slices.Repeat([]object{{"tag_name": "p"}}, 128),
 			object{"attr__contenteditable": ""}), "typed", "Click p"},
-		{"as PostHog stores them", []object{{"tag_name": "div", "$el_text": "typed",
+		"as PostHog stores them": {[]object{{"tag_name": "div", "$el_text": "typed",
 			"attributes": object{"attr__contenteditable": "true"}}}, "typed", "Click div"},
-		{"fields spelt with hyphens", []object{{"tag_name": "vaadin-password-field", "$el_text": "typed"}}, "typed",
+		"fields spelt with hyphens": {[]object{{"tag_name": "vaadin-password-field", "$el_text": "typed"}}, "typed",
 			"Click field"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+	} {
+		t.Run(name, func(t *testing.T) {
 			a := postOne(t, click(object{"properties.$elements_chain": nil, "properties.$elements": c.elements,
 				"properties.$el_text": c.text}))
 			assert.Equal(t, c.title, a.Title)
@@ -296,6 +271,10 @@ func TestLabel_ofAFlatBody(t *testing.T) {
 		{"form without a name", object{"event_type": "submit"}, "submit", "a form"},
 		{"chain before fields", object{"event_type": "click", "elements_chain": `button:text="Buy"`, "element_id": "x"},
 			"click", "Buy"},
+		{"name beside a chain without one", object{"event_type": "change", "elements_chain": `input:nth-child="1"`,
+			"input_field_name": "phone"}, "change", "the phone field"},
+		{"id beside a chain without one", object{"elements_chain": `button:nth-child="1"`, "element_id": "x"}, "click", "#x"},
+		{"id of a chain wins", object{"elements_chain": `button:attr_id="own"`, "element_id": "x"}, "click", "#own"},
 		{"no type is a click", object{"button_or_link_text": "Buy"}, "click", "Buy"},
 		{"nothing", object{}, "click", "an element"},
 		{"fields that are null", object{"event_type": nil, "element_id": nil, "input_field_name": nil,
@@ -333,26 +312,12 @@ func TestLabel_withoutAPage(t *testing.T) {
 }
 
 func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
-	for name, typ := range map[string]any{"swipe": "swipe", "scroll": "scroll", "padded": " click"} {
-		t.Run(name, func(t *testing.T) {
-			requireIgnored(t, captureDoor, click(object{"properties.$event_type": typ}))
-		})
+	for _, typ := range []string{"swipe", "scroll", " click"} {
+		requireIgnored(t, captureDoor, click(object{"properties.$event_type": typ}))
 	}
-	for name, typ := range map[string]any{"none": nil, "empty": "", "wrong type": object{}} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, "click", postOne(t, click(object{"properties.$event_type": typ})).Type)
-		})
+	for _, typ := range []any{nil, "", object{}} {
+		assert.Equal(t, "click", postOne(t, click(object{"properties.$event_type": typ})).Type)
 	}
-}
-
-// A custom destination's own fields name the element where the chain has no name.
-func TestLabel_flatFieldsCompleteAChain(t *testing.T) {
-	title := func(typ, chain, field, value string) string {
-		return postOne(t, flat(object{"event_type": typ, "elements_chain": chain, field: value})).Title
-	}
-	assert.Equal(t, "Change phone field", title("change", `input:nth-child="1"`, "input_field_name", "phone"))
-	assert.Equal(t, "Click #export", title("click", `button:nth-child="1"`, "element_id", "export"))
-	assert.Equal(t, "Click #own", title("click", `button:attr_id="own"nth-child="1"`, "element_id", "export"))
 }
 
 func TestScreen_isAPageView(t *testing.T) {
