@@ -28,20 +28,22 @@ func changed(t testing.TB, b *directory.Book) []string {
 
 func TestBook_keepsItsKnowledgeToItself(t *testing.T) {
 	d := newDirectory(0)
+	before := d.update(t, "s", func(s *directory.Session) { s.ConversationID, s.Actions = "c", 4 })
 	e := seen(1, "s", "ada", "ada@x.example")
 	b := d.open(t, e)
 	assert.Empty(t, changed(t, b))
 	learn(t, b, e)
 	b.Count("s", 2)
 	b.Count("s", 1)
-	assert.False(t, d.known(t, "s"))
+	kept, _ := d.session(t, "s")
+	assert.Equal(t, before, kept)
 	assert.Empty(t, d.sessionOf(t, "ada@x.example"))
 	s := learn(t, b, e)
-	assert.Equal(t, 3, s.Actions, "the book knows")
+	assert.Equal(t, 7, s.Actions, "the book knows")
+	assert.Equal(t, "c", s.ConversationID)
 
 	require.NoError(t, d.close(t, b))
-	kept, ok := d.session(t, "s")
-	assert.True(t, ok)
+	kept, _ = d.session(t, "s")
 	assert.Equal(t, s, kept)
 	assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
 }
@@ -67,20 +69,6 @@ func TestBook_remembersTheClockOfASession(t *testing.T) {
 	for _, other := range [][2]string{{"acme", "t"}, {"other", "s"}, {"acme", ""}} {
 		assert.Equal(t, 15*time.Second, settle(other[0], other[1], time.Hour+4*time.Second, 15*time.Second), other)
 	}
-}
-
-func TestBook_goesOnFromKnownSessions(t *testing.T) {
-	d := newDirectory(0)
-	d.update(t, "s", func(s *directory.Session) { s.ConversationID, s.Actions = "c", 4 })
-	e := seen(1, "s", "ada", "")
-	b := d.open(t, e)
-	assert.Equal(t, "c", learn(t, b, e).ConversationID)
-	b.Count("s", 2)
-	require.NoError(t, d.close(t, b))
-	s, _ := d.session(t, "s")
-	assert.Equal(t, 6, s.Actions)
-	assert.Equal(t, "c", s.ConversationID)
-	assert.Equal(t, "ada", s.UserID)
 }
 
 func TestBook_isAboutManySessions(t *testing.T) {

@@ -3,7 +3,6 @@ package directory
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,64 +34,46 @@ func stored(t testing.TB, c clock) clock {
 }
 
 func TestClock_settlesTheTimes(t *testing.T) {
-	const none, tiny = -1, 1e-6
+	const none = -1
+	type at = []float64 // seconds
 	type request struct {
-		stamps         []float64
+		stamps         at
 		sent, received float64
-		want           []float64 // in the order of the stamps
+		want           at // in the order of the stamps
 	}
-	cases := []struct {
-		name     string
-		requests []request
-	}{
-		{"a clock that is right", []request{{[]float64{2, 1}, 3, 3, []float64{1, 2}}}},
-		{"a clock ahead", []request{{[]float64{3602}, 3603, 3, []float64{2}}}},
-		{"without sent_at the stamp counts", []request{{[]float64{2}, none, 5, []float64{2}}}},
-		{"without sent_at the session's clock is known", []request{
-			{[]float64{3602}, 3603, 3, []float64{2}}, {[]float64{3604}, none, 9, []float64{4}}}},
-		{"a request that takes longer keeps its place", []request{
-			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3}, 4, 14, []float64{3}}}},
-		{"a request that takes less time corrects what follows", []request{
-			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{9}, 10, 10, []float64{9}}}},
-		{"but not what it would place before the other", []request{
-			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{2}, 5, 5, []float64{3.01}}}},
-		{"a redirect: the page is left after the next one was loaded", []request{
-			{[]float64{0}, 0, 0.3, []float64{0.3}}, {[]float64{0.1}, 0.25, 0.3, []float64{0.3 + 0.1/512}}}},
-		{"a redirect whose page view arrives first", []request{
-			{[]float64{0.1}, 0.1, 0.15, []float64{0.15}}, {[]float64{0}, 0, 0.3, []float64{0.05}}}},
-		{"the future is now", []request{{[]float64{7}, none, 5, []float64{5}}}},
-		{"the future is now, in order", []request{{[]float64{9, 7, 8}, none, 5, []float64{5 - 2./512, 5 - 1./512, 5}}}},
-		{"what was clamped is not overtaken", []request{
-			{[]float64{100}, none, 5, []float64{5}}, {[]float64{50}, none, 60, []float64{4.99}}}},
-		{"between two that were clamped", []request{
-			{[]float64{100}, none, 10, []float64{10}}, {[]float64{200}, none, 20, []float64{20}},
-			{[]float64{150}, none, 30, []float64{15}}}},
-		{"what was clamped by more than any latency is not followed", []request{
-			{[]float64{100}, none, 5, []float64{5}}, {[]float64{101}, none, 60, []float64{60}}}},
-		{"a clock that is set forward", []request{
-			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3603, 3604}, 3605, 5, []float64{3, 4}}}},
-		{"a clock that is set back", []request{
-			{[]float64{3601}, 3602, 2, []float64{1}}, {[]float64{3}, 4, 4, []float64{0.99}},
-			{[]float64{3611}, 3612, 3612, []float64{3611}}}},
-		{"a server whose clock is behind", []request{
-			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + 16e-6}}}},
-		{"a recording that is replayed faster", []request{
-			{[]float64{0, 50}, 60, 100, []float64{40, 90}}, {[]float64{61, 119}, 120, 101, []float64{90.01, 100}},
-			{[]float64{90}, 120, 102, []float64{95.005}}}},
-		{"the same stamp again", []request{{[]float64{1}, 1, 2, []float64{2}}, {[]float64{1}, 1, 1.5, []float64{2}}}},
-		{"as old as the retention", []request{{[]float64{0}, none, 3600, []float64{0}}}},
-		{"older than the retention", []request{{[]float64{0, 1}, none, 3601, []float64{1}}}},
-		{"what is older changes nothing", []request{
-			{[]float64{1}, 2, 4000, nil}, {[]float64{4001}, 4002, 4002, []float64{4001}},
-			{[]float64{3999}, 4002, 4002, []float64{3999}}}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+	for name, requests := range map[string][]request{
+		"a clock that is right":                                {{at{2, 1}, 3, 3, at{1, 2}}},
+		"a clock ahead":                                        {{at{3602}, 3603, 3, at{2}}},
+		"without sent_at the stamp counts":                     {{at{2}, none, 5, at{2}}},
+		"without sent_at the session's clock is known":         {{at{3602}, 3603, 3, at{2}}, {at{3604}, none, 9, at{4}}},
+		"a request that takes longer keeps its place":          {{at{1}, 2, 2, at{1}}, {at{3}, 4, 14, at{3}}},
+		"a request that takes less time corrects what follows": {{at{1}, 2, 4, at{3}}, {at{9}, 10, 10, at{9}}},
+		"but not what it would place before the other":         {{at{1}, 2, 4, at{3}}, {at{2}, 5, 5, at{3.01}}},
+		"a redirect: the page is left after the next one was loaded": {
+			{at{0}, 0, 0.3, at{0.3}}, {at{0.1}, 0.25, 0.3, at{0.3 + 0.1/512}}},
+		"a redirect whose page view arrives first": {{at{0.1}, 0.1, 0.15, at{0.15}}, {at{0}, 0, 0.3, at{0.05}}},
+		"the future is now":                        {{at{7}, none, 5, at{5}}},
+		"the future is now, in order":              {{at{9, 7, 8}, none, 5, at{5 - 2./512, 5 - 1./512, 5}}},
+		"what was clamped is not overtaken":        {{at{100}, none, 5, at{5}}, {at{50}, none, 60, at{4.99}}},
+		"between two that were clamped": {
+			{at{100}, none, 10, at{10}}, {at{200}, none, 20, at{20}}, {at{150}, none, 30, at{15}}},
+		"what was clamped by more than any latency is not followed": {
+			{at{100}, none, 5, at{5}}, {at{101}, none, 60, at{60}}},
+		"a clock that is set forward": {{at{1}, 2, 2, at{1}}, {at{3603, 3604}, 3605, 5, at{3, 4}}},
+		"a clock that is set back": {
+			{at{3601}, 3602, 2, at{1}}, {at{3}, 4, 4, at{0.99}}, {at{3611}, 3612, 3612, at{3611}}},
+		"a server whose clock is behind": {{at{1}, 2, 12, at{11}}, {at{3}, 4, 4, at{11 + 16e-6}}},
+		"a recording that is replayed faster": {
+			{at{0, 50}, 60, 100, at{40, 90}}, {at{61, 119}, 120, 101, at{90.01, 100}}, {at{90}, 120, 102, at{95.005}}},
+		"the same stamp again":     {{at{1}, 1, 2, at{2}}, {at{1}, 1, 1.5, at{2}}},
+		"as old as the retention":  {{at{0}, none, 3600, at{0}}},
+		"older than the retention": {{at{0, 1}, none, 3601, at{1}}},
+		"what is older changes nothing": {
+			{at{1}, none, 4000, nil}, {at{4001}, 4002, 4002, at{4001}}, {at{3999}, 4002, 4002, at{3999}}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			var k clock
-			if c.name == "what is older changes nothing" {
-				c.requests[0].sent = none
-			}
-			for i, r := range c.requests {
+			for i, r := range requests {
 				var events []activity.Event
 				for _, stamp := range r.stamps {
 					events = append(events, shown(stamp, r.sent, r.received))
@@ -185,17 +166,15 @@ func TestClock_aheadByAnUnknownTimeNeedsFewPoints(t *testing.T) {
 	require.Less(t, len(k.Points), 50)
 }
 
-// inverted returns how many neighbours, sorted by their times as they came, are
-// not in the order of their stamps, which are in Sent.
-func inverted(events []activity.Event) (n int) {
-	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
-	for i := 1; i < len(events); i++ {
-		if events[i].Sent.Before(events[i-1].Sent) {
-			n++
+// requireInOrder asserts that the times of events are in the order of their stamps, which are in Sent.
+func requireInOrder(t *testing.T, events []activity.Event, seed uint64) {
+	t.Helper()
+	for i, a := range events {
+		for _, b := range events[i+1:] {
+			require.False(t, a.Sent.Before(b.Sent) && b.Time.Before(a.Time), "seed %d: %v and %v", seed, a, b)
+			require.False(t, b.Sent.Before(a.Sent) && a.Time.Before(b.Time), "seed %d: %v and %v", seed, a, b)
 		}
 	}
-	return n
 }
 
 // TestClock_neverInvertsDelayedEvents simulates requests that waited for a network and then
@@ -230,7 +209,7 @@ func TestClock_neverInvertsDelayedEvents(t *testing.T) {
 			}
 			k = stored(t, k)
 		}
-		require.Zero(t, inverted(all), "seed %d: %v", seed, requests)
+		requireInOrder(t, all, seed)
 	}
 }
 
@@ -251,12 +230,7 @@ func TestClock_neverInvertsAnyEvents(t *testing.T) {
 			require.Zero(t, expired)
 			all = append(all, activity.Event{Time: settled[0].Time, Sent: e.Time})
 		}
-		for i, a := range all {
-			for _, b := range all[i+1:] {
-				require.False(t, a.Sent.Before(b.Sent) && b.Time.Before(a.Time), "seed %d: %v and %v", seed, a, b)
-				require.False(t, b.Sent.Before(a.Sent) && a.Time.Before(b.Time), "seed %d: %v and %v", seed, a, b)
-			}
-		}
+		requireInOrder(t, all, seed)
 	}
 }
 
