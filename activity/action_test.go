@@ -30,41 +30,27 @@ func TestSeconds_areExactToTheMicrosecond(t *testing.T) {
 	assert.Equal(t, 1.5, activity.Seconds(time.UnixMilli(1500)))
 }
 
+// An unknown identity is empty strings. A conversation is there only when it is linked.
 func TestBatch_JSON(t *testing.T) {
-	b := activity.Batch{
-		Type: activity.BatchType, ProductID: "acme", Count: 1, ForwardedAt: 2.5,
-		Actions: []activity.BatchAction{{Action: activity.Action{
-			ID: "secret", Type: "click", Title: "Click Save", Description: "User clicked Save",
-			TimestampStart: 1.25, TimestampEnd: 1.5, RawURL: "https://x/1?a&b", CanonicalURL: "https://x/:id", Index: 7,
-		}}},
+	click := activity.Action{
+		ID: "secret", Type: "click", Title: "Click Save", Description: "User clicked Save",
+		TimestampStart: 1.25, TimestampEnd: 1.5, RawURL: "https://x/1?a&b", CanonicalURL: "https://x/:id", Index: 7,
 	}
-	unlinked := `{"type":"actions","product_id":"acme","session_id":"","user_id":"","email":"",
-		"count":1,"forwarded_at":2.5,
-		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save",
-		"timestamp_start":1.25,"timestamp_end":1.5,
-		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,"session_id":"","user_id":"","email":""}]}`
-	linked := `{"type":"actions","product_id":"acme","session_id":"s","user_id":"u","email":"e","conversation_id":"c",
-		"count":1,"forwarded_at":2.5,
-		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save",
-		"timestamp_start":1.25,"timestamp_end":1.5,
-		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,
-		"session_id":"s","user_id":"u","email":"e","conversation_id":"c"}]}`
-
-	t.Run("unknown identity is empty strings", func(t *testing.T) { requireEncodes(t, unlinked, b) })
-	t.Run("conversation is there when linked", func(t *testing.T) {
-		b := b
-		b.SessionID, b.UserID, b.Email, b.ConversationID = "s", "u", "e", "c"
-		b.Actions = []activity.BatchAction{{Action: b.Actions[0].Action, SessionID: "s", UserID: "u", Email: "e",
-			ConversationID: "c"}}
-		requireEncodes(t, linked, b)
-	})
-}
-
-func requireEncodes(t *testing.T, want string, v any) {
-	t.Helper()
-	got, err := json.Marshal(v)
-	require.NoError(t, err)
-	require.JSONEq(t, want, string(got))
+	const did = `"type":"click","title":"Click Save","description":"User clicked Save","timestamp_start":1.25,
+		"timestamp_end":1.5,"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,`
+	for identity, of := range map[string][4]string{
+		`"session_id":"","user_id":"","email":""`:                          {},
+		`"session_id":"s","user_id":"u","email":"e","conversation_id":"c"`: {"s", "u", "e", "c"},
+	} {
+		got, err := json.Marshal(activity.Batch{
+			Type: activity.BatchType, ProductID: "acme", SessionID: of[0], UserID: of[1], Email: of[2],
+			ConversationID: of[3], Count: 1, ForwardedAt: 2.5, Actions: []activity.BatchAction{{Action: click,
+				SessionID: of[0], UserID: of[1], Email: of[2], ConversationID: of[3]}},
+		})
+		require.NoError(t, err)
+		require.JSONEq(t, `{"type":"actions","product_id":"acme","count":1,"forwarded_at":2.5,`+identity+
+			`,"actions":[{`+did+identity+`}]}`, string(got))
+	}
 }
 
 func TestAction_Clean(t *testing.T) {

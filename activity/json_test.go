@@ -44,17 +44,14 @@ func FuzzBatch_AppendJSON(f *testing.F) {
 }
 
 func TestBatch_AppendJSON_refusesTimesThatAreNone(t *testing.T) {
-	for name, wrong := range map[string]func(*activity.Batch, float64){
-		"forwarded": func(b *activity.Batch, no float64) { b.ForwardedAt = no },
-		"start":     func(b *activity.Batch, no float64) { b.Actions[0].TimestampStart = no },
-		"end":       func(b *activity.Batch, no float64) { b.Actions[0].TimestampEnd = no },
-	} {
-		for _, no := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			b := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(time.Now(), "/"))
-			wrong(&b, no)
+	b := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(time.Now(), "/"))
+	for i, field := range []*float64{&b.ForwardedAt, &b.Actions[0].TimestampStart, &b.Actions[0].TimestampEnd} {
+		right := *field
+		for _, *field = range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			_, err := b.AppendJSON(nil)
-			assert.Error(t, err, "%s %g", name, no)
+			assert.Error(t, err, "%d %g", i, *field)
 		}
+		*field = right
 	}
 }
 
