@@ -69,7 +69,7 @@ type state struct {
 // standing, or one of a higher standing, is known. An event without an identity changes nothing.
 func (s *Session) Learn(e activity.Event) {
 	by := provenance{At: e.Time.UnixMicro()}
-	if e.Identified || e.UserID != "" && s.hasIdentified(e.UserID) { // not every event repeats it
+	if e.Identified || s.hasIdentified(e.UserID) { // not every event repeats it
 		by.Identified = e.UserID
 	}
 	if s.LinkUser == e.Anonymous && s.Names(&e) {
@@ -88,6 +88,9 @@ func (s *Session) Learn(e activity.Event) {
 		if by.Identified == s.UserID { // by an earlier event that arrived late
 			s.UserBy.Identified = s.UserID
 		}
+	}
+	if i := slices.Index(s.Others, s.UserBy.Identified); i >= 0 { // who was there before is there again
+		s.Others = slices.Delete(slices.Clone(s.Others), i, i+1)
 	}
 	isAnothers := e.UserID != "" && e.UserID != s.UserID && e.Standing < s.Standing
 	if e.Email != "" && !isAnothers && overrides(&e, e.EmailStanding, s.StatedStanding, s.EmailBy.At) {

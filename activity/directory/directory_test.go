@@ -138,6 +138,9 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 			events{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
 		{"the visitor signs in by a claim", reports(ivy), events{names("ivy", seen(2, "s", "bob", ""))}, []string{""}},
 		{"the same address in capitals", ivy, events{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
+		{"an address where none was known", seen(1, "s", "ivy", ""), events{bob}, []string{"7"}},
+		{"a visitor in between", known(ivy), events{seen(2, "s", "anon", ""), at(3, bob), at(2, ivy)},
+			[]string{"7", "", "7"}},
 		{"the same user with a new address", ivy, events{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
 		{"another ID without an address", ivy, events{seen(2, "s", "anon", "")}, []string{"7"}},
 		{"an identified user without an address", ivy, events{known(seen(2, "s", "bob", "")), at(3, ivy)}, []string{"", ""}},
@@ -601,6 +604,8 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 	mallory.UserID, reported.Standing, reported.EmailStanding = "mallory", activity.Reported, activity.Reported
 	higher := seen(1, "s1", "ada", "")
 	higher.Standing = activity.Reported
+	ownReports := higher
+	ownReports.SessionID = ownReported
 	for name, tt := range map[string]struct {
 		events []activity.Event
 		want   string
@@ -629,6 +634,8 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 		"a session states it later":   {events{server, seen(1, "s1", "ada", ""), seen(1, "s2", "", "ada@x.example")}, "s2"},
 		"a session claims it later":   {events{reported, higher, seen(7, "s2", "", "ada@x.example")}, "s1"},
 		"a session claimed it before": {events{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
+		"her own before one that claims it": {
+			events{reported, ownReports, seen(7, "s2", "", "ada@x.example")}, ownReported},
 		"only a session claims it": {
 			events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
 		"another user has it since": {
@@ -669,9 +676,9 @@ func TestDirectory_keepsTheUserOfAnEmailUntilTheUserIsForgotten(t *testing.T) {
 		d := newDirectory(time.Hour)
 		d.learn(t, activity.Event{Time: time.Now(), UserID: "ada", Email: "ada@x.example"})
 		exists := func() bool {
-			docs, err := d.docs.Get(t.Context(), "acme", "email/ada@x.example")
+			docs, err := d.docs.Get(t.Context(), "acme", "email/ada@x.example", "owned/ada")
 			require.NoError(t, err)
-			return docs[0].Exists()
+			return docs[0].Exists() && docs[1].Exists()
 		}
 		for range 4 {
 			e := activity.Event{Time: time.Now(), SessionID: "s", UserID: "ada"}

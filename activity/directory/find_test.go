@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,13 +48,15 @@ func TestDirectory_Find_findsTheOneSessionOfAUser(t *testing.T) {
 			dir := musttest.New(directory.New(docs, 0))
 			ownID, err := dir.Find(t.Context(), store, "acme", claim)
 			require.NoError(t, err)
-			assert.NotContains(t, ownID, "ada")
+			assert.Regexp(t, `^liveactivity-user-[0-9a-f-]{36}$`, ownID)
 			replace := strings.NewReplacer(own, ownID)
 			for _, s := range tt.sessions {
 				id, now := replace.Replace(s.id), time.Now()
-				action := activity.Action{ID: id, TimestampStart: activity.Seconds(now)}
-				require.NoError(t, store.Add(t.Context(), activity.Batch{ProductID: "acme", SessionID: id,
-					Actions: []activity.BatchAction{{Action: action, UserID: "ada"}}}))
+				for i, in := range []string{id, id, ""} {
+					action := activity.Action{ID: fmt.Sprint(id, i), TimestampStart: activity.Seconds(now)}
+					require.NoError(t, store.Add(t.Context(), activity.Batch{ProductID: "acme", SessionID: in,
+						Actions: []activity.BatchAction{{Action: action, UserID: "ada"}}}))
+				}
 				_, err := dir.Update(t.Context(), "acme", id, func(known *directory.Session) {
 					known.Learn(activity.Event{Time: now, SessionID: id, UserID: s.user, Standing: s.standing})
 				})

@@ -73,9 +73,8 @@ func (f *fact) forget(who Person, anyOwner bool) (isChanged bool) {
 	if owner != nil && (anyOwner || slices.Contains(who.UserIDs, owner.UserID)) {
 		owner, isChanged = nil, true
 	}
-	if f.SessionID == "" || slices.Contains(who.SessionIDs, f.SessionID) {
-		isChanged = isChanged || f.SessionID != ""
-		*f = fact{}
+	if slices.Contains(who.SessionIDs, f.SessionID) {
+		*f, isChanged = fact{}, true
 	}
 	f.Owner = owner
 	return isChanged

@@ -229,7 +229,7 @@ func (s *Session) OtherUsers() []string {
 // be the session's user, belong to none.
 func (s *Session) ConversationOf(e *activity.Event) string {
 	user := ""
-	if e.UserID != "" && (e.Identified || s.hasIdentified(e.UserID)) {
+	if e.Identified || s.hasIdentified(e.UserID) {
 		user = e.UserID
 	}
 	f := s.Former

@@ -134,7 +134,9 @@ func TestDirectory_placedEventsRaiseNoSession(t *testing.T) {
 		s := d.learn(t, placed)
 		assert.Equal(t, []activity.Standing{is, is}, []activity.Standing{s.Standing, s.EmailStanding})
 		assert.Equal(t, "ada@x.example", s.Email, "which belongs to the user")
-		assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+		session, user, err := d.Leads(t.Context(), "acme", "ada@x.example")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"s", map[activity.Standing]string{claimed: "ada"}[is]}, []string{session, user})
 		s = d.learn(t, standing(reported, claimed, seen(3, "new", "ada", "")))
 		assert.Equal(t, "ada@x.example", s.Email)
 		assert.Equal(t, reported, s.EmailStanding)
@@ -155,8 +157,11 @@ func TestDirectory_claimsCrowdOutNoReportedAddress(t *testing.T) {
 			say(second, claimed, "stranger")
 		}
 	}
-	d.learn(t, standing(reported, reported, seen(130, "", "ada", "Stranger0@x.example")))
 	owned, err := d.Owned(t.Context(), "acme", "ada")
+	require.NoError(t, err)
+	assert.Len(t, owned, 32)
+	d.learn(t, standing(reported, reported, seen(130, "", "ada", "Stranger0@x.example")))
+	owned, err = d.Owned(t.Context(), "acme", "ada")
 	require.NoError(t, err)
 	assert.Len(t, owned, 32)
 	assert.Equal(t, []string{"ada40@x.example", "ada80@x.example", "stranger0@x.example"}, owned[29:])

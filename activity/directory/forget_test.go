@@ -1,0 +1,173 @@
+package directory_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// names returns the names of all of a directory's documents.
+func (d fixture) names(t testing.TB) (names []string) {
+	t.Helper()
+	docs, err := d.docs.List(t.Context(), "acme", "", "", 100)
+	require.NoError(t, err)
+	for _, doc := range docs {
+		names = append(names, doc.Name)
+	}
+	return names
+}
+
+func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
+	ada := directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}, SessionIDs: []string{"s"}}
+	visitors, address := ada, directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example"}
+	visitors.Visitors = []string{"anon", "shared", "none"}
+	bobs := events{seen(1, "b", "bob", "bob@x.example"), seen(2, "", "bob", "bob@y.example")}
+	keptOfBob := []string{"email/bob@x.example", "email/bob@y.example", "owned/bob", "session/b", "user/bob"}
+	for name, c := range map[string]struct {
+		events events
+		who    directory.Person
+		want   []string // besides bob's
+	}{
+		"a session and its address":    {events{seen(1, "s", "ada", "Ada@x.example")}, ada, nil},
+		"an address of no session":     {events{seen(1, "", "ada", "Ada@x.example")}, ada, nil},
+		"nothing is known":             {nil, ada, nil},
+		"a session that is not theirs": {events{seen(1, "t", "ada", "")}, ada, []string{"session/t"}},
+		"another address of theirs": {events{seen(1, "s", "ada", "ada@y.example")}, ada,
+			[]string{"email/ada@y.example"}},
+		"a visitor with their address": {events{seen(1, "s", "anon", "ada@x.example")}, visitors, nil},
+		"a visitor with another one": {events{seen(1, "t", "shared", "eve@x.example")}, visitors,
+			[]string{"email/eve@x.example", "session/t", "user/shared"}},
+		"an address that another has": {events{seen(1, "t", "eve", "ada@x.example")}, ada,
+			[]string{"email/ada@x.example", "session/t", "user/eve"}},
+		"an address that another owns": {events{seen(1, "", "eve", "ada@x.example"), seen(2, "", "eve", "eve@x.example")}, ada,
+			[]string{"email/ada@x.example", "email/eve@x.example", "owned/eve", "user/eve"}},
+		"an address, for all its users": {events{seen(1, "", "eve", "ada@x.example"), seen(2, "", "eve", "eve@x.example")}, address,
+			[]string{"email/eve@x.example", "owned/eve", "user/eve"}},
+		"the only address of its user": {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(0)
+			for _, e := range append(c.events, bobs...) {
+				d.learn(t, e)
+			}
+			d.forget(t, c.who)
+			assert.ElementsMatch(t, append(c.want, keptOfBob...), d.names(t))
+			docs, err := d.docs.Get(t.Context(), "acme", "owned/eve")
+			require.NoError(t, err)
+			if c.who.Address != "" {
+				assert.NotContains(t, string(docs[0].Value), c.who.Address)
+			}
+		})
+	}
+}
+
+// The others of a shared session keep their part of it, whoever used it last.
+func TestDirectory_Forget_leavesTheOthersOfASession(t *testing.T) {
+	by := func(second int, user, email string) activity.Event {
+		return standing(reported, reported, seen(second, "s", user, email))
+	}
+	ada := by(2, "ada", "")
+	ada.Identified = false
+	for name, c := range map[string]struct {
+		order        events
+		links        []string // of ada and of bob
+		user, email  string
+		identified   []string
+		conversation string
+	}{
+		"who is there now": {events{by(1, "ada", "ada@x.example"), by(2, "bob", "bob@x.example")},
+			[]string{"1", "2"}, "bob", "bob@x.example", []string{"bob"}, "2"},
+		"who was there before": {events{by(1, "bob", "bob@x.example"), by(2, "ada", "ada@x.example")},
+			[]string{"2", "1"}, "", "", []string{"bob"}, ""},
+		"who is there now, and is a visitor": {events{by(1, "bob", "bob@x.example"), ada},
+			[]string{"2", ""}, "", "bob@x.example", []string{"bob"}, ""},
+		"who is there now, without an address": {events{by(1, "ada", "ada@x.example"), by(2, "bob", "")},
+			[]string{"1", "2"}, "bob", "", []string{"bob"}, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, emails := range [][]string{{"ada@x.example"}, nil} { // the user's address goes with the user
+				d := newDirectory(0)
+				for i, e := range c.order {
+					d.learn(t, e)
+					d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", []string{"1", "2"}[i], "", "") })
+				}
+				d.forget(t, directory.Person{UserIDs: []string{"ada"}, Emails: emails,
+					SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob"}}})
+				s, known := d.session(t, "s")
+				assert.True(t, known)
+				assert.Equal(t, []string{c.user, c.email, c.conversation}, []string{s.UserID, s.Email, s.ConversationID})
+				assert.Equal(t, c.identified, s.Identified())
+				for _, left := range s.Conversations() {
+					assert.Equal(t, directory.Conversation{Desk: "zendesk", ID: c.links[1], UserID: "bob"}, left)
+				}
+				assert.Equal(t, c.links[1] != "", len(s.Conversations()) > 0)
+				for _, said := range s.Stated() {
+					assert.Equal(t, directory.Statement{UserID: "bob", Email: "bob@x.example"}, said)
+				}
+			}
+		})
+	}
+}
+
+// A session or address that changes during an erasure is not forgotten halfway.
+func TestDirectory_Forget_conflictsWithNews(t *testing.T) {
+	who := directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}, SessionIDs: []string{"s"},
+		Others: map[string][]string{"s": {"bob"}}}
+	for _, before := range []events{{seen(1, "s", "ada", "ada@x.example")}, nil} {
+		for _, others := range []map[string][]string{who.Others, nil} {
+			d := newDirectory(0)
+			for _, e := range before {
+				d.learn(t, e)
+			}
+			who.Others = others
+			changes, err := d.Forget(t.Context(), "acme", who)
+			require.NoError(t, err)
+			d.learn(t, seen(2, "s", "ada", ""))
+			_, err = d.docs.Write(t.Context(), "acme", changes...)
+			assert.True(t, document.IsConflict(err), "%v", err)
+		}
+	}
+}
+
+func TestDirectory_Forget_passesStorageErrorsThrough(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(1, "", "eve", "ada@x.example"))
+	d.docs.failGet = errors.New("storage is away")
+	for _, name := range []string{"email/ada@x.example", "owned/eve"} {
+		d.docs.failName = name
+		_, err := d.Forget(t.Context(), "acme",
+			directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example"})
+		assert.ErrorIs(t, err, d.docs.failGet)
+	}
+	for name, read := range map[string]func() error{
+		"owned/ada": func() error { _, err := d.Owned(t.Context(), "acme", "ada"); return err },
+		"email/a@x": func() error { _, _, err := d.Leads(t.Context(), "acme", "a@x"); return err },
+	} {
+		d.docs.failName = name
+		assert.ErrorIs(t, read(), d.docs.failGet, name)
+	}
+}
+
+// An address leads to the session that stated it last, and to the user for whom it was stated outside any.
+func TestDirectory_Leads_ofAnAddress(t *testing.T) {
+	d := newDirectory(0)
+	lead := func() (string, string) {
+		session, user, err := d.Leads(t.Context(), "acme", "ADA@x.example")
+		require.NoError(t, err)
+		return session, user
+	}
+	session, user := lead()
+	assert.Empty(t, session+user)
+	d.learn(t, seen(1, "", "ada", "ada@x.example"))
+	session, user = lead()
+	assert.Equal(t, []string{"", "ada"}, []string{session, user})
+	d.learn(t, seen(2, "s", "", "ada@x.example"))
+	session, user = lead()
+	assert.Equal(t, []string{"s", "ada"}, []string{session, user})
+}
