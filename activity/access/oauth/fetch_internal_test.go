@@ -1,9 +1,8 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,34 +24,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
-
-// site is a web site with metadata documents.
-type site struct {
-	*httptest.Server
-	requests atomic.Int64
-}
-
-func newSite(t *testing.T, serve func(s *site, w http.ResponseWriter, r *http.Request)) *site {
-	s := &site{}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
-		serve(s, w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// trusting returns a fetcher that connects to any address and trusts the site's certificate.
-func (s *site) trusting() *fetcher {
-	return s.trust(fetcherBy(func(string, string, syscall.RawConn) error { return nil }))
-}
-
-func (s *site) trust(f *fetcher) *fetcher {
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	f.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
-	return f
-}
 
 // answeredBy returns a fetcher whose requests a handler answers, without a network.
 func answeredBy(serve func(w http.ResponseWriter, r *http.Request)) *fetcher {
@@ -88,34 +59,32 @@ func detailOf(err error) string {
 }
 
 func TestFetcher_takesADocument(t *testing.T) {
-	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
-		id := s.URL + r.URL.Path
+	f := answeredBy(func(w http.ResponseWriter, r *http.Request) {
+		body := described(r.URL.String())
 		switch r.URL.Path {
 		case "/large":
-			_, _ = w.Write(append(described(id), strings.Repeat(" ", maxDocument)...))
+			body = append(body, strings.Repeat(" ", maxDocument)...)
 		case "/other":
-			_, _ = w.Write(described(s.URL + "/client"))
+			body = described("https://claude.ai/client")
 		case "/none":
-			http.NotFound(w, r)
+			w.WriteHeader(http.StatusNotFound)
 		case "/text":
-			_, _ = w.Write([]byte("<html>"))
+			body = []byte("<html>")
 		case "/evil":
-			_, _ = w.Write([]byte(strings.Replace(string(described(id)), "https://claude", "javascript://claude", 1)))
-		default:
-			_, _ = w.Write(described(id))
+			body = bytes.Replace(body, []byte("https://claude.ai/cb"), []byte("javascript://claude.ai/cb"), 1)
 		}
+		_, _ = w.Write(body)
 	})
-	f := s.trusting()
-	const cannot = "The client's metadata document cannot be fetched from its public https address"
+	const says = "The client's metadata document "
 	for path, want := range map[string]string{
-		"/client": "<nil>", "/none": cannot,
-		"/large": "The client's metadata document is larger than 5 KB",
-		"/other": "The client's metadata document names another client_id",
-		"/text":  "The client's metadata document is not a JSON object of client metadata",
-		"/evil": "The client's metadata document is not valid: redirect_uris[0] must be https, http on a loopback " +
+		"/client": "<nil>", "/none": says + "cannot be fetched from its public https address",
+		"/large": says + "is larger than 5 KB",
+		"/other": says + "names another client_id",
+		"/text":  says + "is not a JSON object of client metadata",
+		"/evil": says + "is not valid: redirect_uris[0] must be https, http on a loopback " +
 			"address, or the own scheme of an app",
 	} {
-		c, err := f.client(t.Context(), s.URL+path)
+		c, err := f.client(t.Context(), "https://claude.ai"+path)
 		assert.Equal(t, want, detailOf(err), path)
 		if err == nil {
 			assert.Equal(t, client{"Claude", []string{"https://claude.ai/cb"}}, c)
@@ -146,26 +115,26 @@ func TestFetcher_followsRedirectsOnOneHostOnly(t *testing.T) {
 
 // A document is fetched once, however often it is asked for. So is a failure.
 func TestFetcher_cachesDocuments(t *testing.T) {
-	release := make(chan struct{})
-	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
+	release, requests := make(chan struct{}), atomic.Int64{}
+	f := answeredBy(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
 		<-release
 		if r.URL.Path == "/client" {
-			_, _ = w.Write(described(s.URL + "/client"))
+			_, _ = w.Write(described(r.URL.String()))
 		}
 	})
-	f := s.trusting()
 	var asking sync.WaitGroup
 	for range 20 {
 		asking.Go(func() {
-			_, err := f.client(context.Background(), s.URL+"/client")
+			_, err := f.client(context.Background(), "https://claude.ai/client")
 			assert.NoError(t, err)
-			_, err = f.client(context.Background(), s.URL+"/empty")
+			_, err = f.client(context.Background(), "https://claude.ai/empty")
 			assert.Error(t, err)
 		})
 	}
 	close(release)
 	asking.Wait()
-	assert.LessOrEqual(t, s.requests.Load(), int64(2))
+	assert.LessOrEqual(t, requests.Load(), int64(2))
 }
 
 func TestFetcher_forgetsInTime(t *testing.T) {
@@ -213,8 +182,16 @@ func TestFetcher_remembersNoBusyMoment(t *testing.T) {
 
 // A stranger cannot make the server ask its own network, neither by address nor by name.
 func TestFetcher_asksPublicAddressesOnly(t *testing.T) {
-	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(s.URL + "/client")) })
-	f := s.trust(newFetcher())
+	var asked atomic.Bool
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(true)
+		_, _ = w.Write(described("https://" + r.Host + r.URL.Path))
+	}))
+	defer s.Close()
+	f, anywhere := newFetcher(), fetcherBy(func(string, string, syscall.RawConn) error { return nil })
+	for _, f := range []*fetcher{f, anywhere} {
+		f.http.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
+	}
 	_, port, _ := strings.Cut(s.URL, "127.0.0.1")
 	for _, host := range []string{"127.0.0.1", "localhost", "127.1", "2130706433", "0.0.0.0", "[::1]",
 		"[::ffff:127.0.0.1]", "10.0.0.1", "172.16.0.1", "192.168.1.1",
@@ -226,7 +203,9 @@ func TestFetcher_asksPublicAddressesOnly(t *testing.T) {
 			assert.Contains(t, err.Error(), "prohibited", host)
 		}
 	}
-	assert.Zero(t, s.requests.Load())
+	assert.False(t, asked.Load())
+	_, err := anywhere.fetch(t.Context(), s.URL+"/client")
+	assert.NoError(t, err, "nothing else keeps it away")
 }
 
 func TestIsDocumentURL(t *testing.T) {
@@ -244,32 +223,29 @@ func TestIsDocumentURL(t *testing.T) {
 
 // A client with a metadata document signs in without a registration.
 func TestServer_knowsAClientByItsDocument(t *testing.T) {
-	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/client" {
-			_, _ = w.Write(described(s.URL + "/client"))
-		}
-	})
 	docs := musttest.New(document.NewMemory(nil))
 	server := musttest.New(New("https://live.example.com", access.NewKeyring(), docs, nil))
-	server.documents = s.trusting()
+	server.documents = answeredBy(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/client" {
+			_, _ = w.Write(described(r.URL.String()))
+		}
+	})
 	mux := http.NewServeMux()
 	server.Mount(mux.Handle)
-	ask := func(path, redirectURI string) *httptest.ResponseRecorder {
-		q := url.Values{"client_id": {s.URL + path}, "redirect_uri": {redirectURI}, "response_type": {"code"},
-			"code_challenge_method": {"S256"},
-			"code_challenge":        {strings.Repeat("a", 43)}}
+	for i, asked := range [][2]string{{"/client", "https://claude.ai/cb"}, {"/client", "https://evil.example/"},
+		{"/none", "https://claude.ai/cb"}} {
+		q := url.Values{"client_id": {"https://app.example" + asked[0]}, "redirect_uri": {asked[1]},
+			"response_type": {"code"}, "code_challenge_method": {"S256"}, "code_challenge": {strings.Repeat("a", 43)}}
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/oauth/authorize?"+q.Encode(), nil))
-		return w
-	}
-	w := ask("/client", "https://claude.ai/cb")
-	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Contains(t, w.Body.String(), "<h1>Connect Claude</h1>")
-	assert.Contains(t, w.Body.String(), "<b>"+strings.TrimPrefix(s.URL, "https://")+"</b> vouches for the name.")
-	for _, w := range []*httptest.ResponseRecorder{ask("/client", "https://evil.example/"),
-		ask("/none", "https://claude.ai/cb")} {
-		assert.Equal(t, http.StatusBadRequest, w.Code)
-		assert.Empty(t, w.Header().Get("Location"))
+		if i > 0 {
+			assert.Equal(t, http.StatusBadRequest, w.Code)
+			assert.Empty(t, w.Header().Get("Location"))
+			continue
+		}
+		assert.Equal(t, http.StatusOK, w.Code)
+		assert.Contains(t, w.Body.String(), "<h1>Connect Claude</h1>")
+		assert.Contains(t, w.Body.String(), "<b>app.example</b> vouches for the name.")
 	}
 	left, err := docs.List(t.Context(), "", "", "", 10)
 	require.NoError(t, err)
