@@ -68,52 +68,45 @@ func TestDecode_recordedTraffic(t *testing.T) {
 }
 
 func TestDecode_meanings(t *testing.T) {
-	of := func(typ, properties string) string {
+	properties := strings.NewReplacer(`"Element`, `"[Amplitude] Element`, `"Form`, `"[Amplitude] Form`)
+	of := func(typ, more string) string {
 		return `{"device_id":"d","session_id":7,"event_type":"[Amplitude] ` + typ +
-			`","event_properties":{"[Amplitude] Page URL":"https://x.example/a",` + properties + `}}`
+			`","event_properties":{"[Amplitude] Page URL":"https://x.example/a",` + properties.Replace(more) + `}}`
 	}
-	const onA, visitor = " | https://x.example/a | ", "d | d:7"
+	clicked := func(more string) string { return of("Element Clicked", more) }
+	typed := func(hierarchy string) string {
+		return clicked(`"Element Text":"s3cr3t","Element Hierarchy":[` + hierarchy + `]`)
+	}
+	const onA, malformed = " | https://x.example/a | d | d:7", "ignored: malformed"
 	for name, tt := range map[string]struct{ body, want string }{
-		"a click by its tag": {of("Element Clicked", `"[Amplitude] Element Tag":"BUTTON"`), "Click button" + onA + visitor},
-		"a click by its id": {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element ID":"go"`),
-			"Click #go" + onA + visitor},
-		"a click by its text": {of("Element Clicked",
-			`"[Amplitude] Element Tag":"a","[Amplitude] Element Aria Label":"x","[Amplitude] Element Text":"Go"`),
-			"Click Go" + onA + visitor},
-		"a click into an input": {of("Element Clicked",
-			`"[Amplitude] Element Tag":"input","[Amplitude] Element Text":"s3cr3t"`), "Click field" + onA + visitor},
-		"a click on an option": {of("Element Clicked",
-			`"[Amplitude] Element Text":"Pro","[Amplitude] Element `+
-				`Hierarchy":[{"tag":"span"},{"tag":"li","attrs":{"role":"option"}}]`), "Click option" + onA + visitor},
-		"a click into a text": {of("Element Clicked",
-			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element `+
-				`Hierarchy":[{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}]`), "Click p" + onA + visitor},
-		"a click on a link in an editor": {of("Element Clicked",
-			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element `+
-				`Hierarchy":[{"tag":"a","attrs":{"href":"/"}},{"tag":"div","classes":["tiptap","ProseMirror"]}]`),
-			"Click link" + onA + visitor},
-		"a click into an editor": {of("Element Clicked",
-			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"div","[Amplitude] Element `+
-				`Hierarchy":[{"tag":"div","attrs":{"type":"x"}}]`), "Click div" + onA + visitor},
-		"a click on a div": {of("Element Clicked",
-			`"[Amplitude] Element Text":"Go","[Amplitude] Element Hierarchy":[{"tag":"div","attrs":{"data-x":"1"}}]`),
-			"Click Go" + onA + visitor},
+		"a click by its tag": {clicked(`"Element Tag":"BUTTON"`), "Click button" + onA},
+		"a click by its id":  {clicked(`"Element Tag":"a","Element ID":"go"`), "Click #go" + onA},
+		"a click by its text": {clicked(`"Element Tag":"a","Element Aria Label":"x","Element Text":"Go"`),
+			"Click Go" + onA},
+		"a click into an input": {clicked(`"Element Tag":"input","Element Text":"s3cr3t"`), "Click field" + onA},
+		"a click on an option":  {typed(`{"tag":"span"},{"tag":"li","attrs":{"role":"option"}}`), "Click option" + onA},
+		"a click into a text":   {typed(`{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}`), "Click p" + onA},
+		"a click on a link in an editor": {
+			typed(`{"tag":"a","attrs":{"href":"/"}},{"tag":"div","classes":["tiptap","ProseMirror"]}`), "Click link" + onA},
+		"a click into an editor": {clicked(`"Element Text":"s3cr3t","Element Tag":"div",` +
+			`"Element Hierarchy":[{"tag":"div","attrs":{"type":"x"}}]`), "Click div" + onA},
+		"a click on a div": {clicked(`"Element Text":"Go","Element Hierarchy":[{"tag":"div","attrs":{"data-x":"1"}}]`),
+			"Click Go" + onA},
 		"a change by its name": {of("Element Changed",
-			`"[Amplitude] Element Text":"Free Pro","[Amplitude] Element Hierarchy":[{"tag":"select","attrs":{"name":"plan"}}]`),
-			"Change plan field" + onA + visitor},
-		"a change of nothing": {of("Element Changed",
-			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"textarea"`), "Change field" + onA + visitor},
-		"a submit by its id": {of("Form Submitted", `"[Amplitude] Form ID":"signup"`), "Submit #signup form" + onA + visitor},
-		"a page by its URL":  {of("Page Viewed", `"x":1`), "Page Load: A" + onA + visitor},
+			`"Element Text":"Free Pro","Element Hierarchy":[{"tag":"select","attrs":{"name":"plan"}}]`),
+			"Change plan field" + onA},
+		"a change of nothing": {of("Element Changed", `"Element Text":"s3cr3t","Element Tag":"textarea"`),
+			"Change field" + onA},
+		"a submit by its id": {of("Form Submitted", `"Form ID":"signup"`), "Submit #signup form" + onA},
+		"a page by its URL":  {of("Page Viewed", `"x":1`), "Page Load: A" + onA},
 		"a dead click":       {of("Dead Click", `"x":1`), "ignored: other_event"},
 		"a custom event":     {`{"device_id":"d","event_type":"Invoice Sent"}`, "ignored: other_event"},
-		"a page of nobody": {`{"event_type":"[Amplitude] Page Viewed","event_properties":{"[Amplitude] Page ` +
-			`Location":"https://x.example/a"}}`, "ignored: no_session_and_user"},
-		"a page without address": {`{"device_id":"d","event_type":"[Amplitude] Page Viewed"}`, "ignored: malformed"},
-		"no type":                {`{"device_id":"d"}`, "ignored: malformed"},
-		"no object":              {`["x"]`, "ignored: malformed"},
-		"a time that is none": {`{"device_id":"d","time":"soon","user_id":"u","event_type":"$identify"}`,
-			"ignored: malformed"},
+		"a page of nobody": {`{"event_type":"[Amplitude] Page Viewed",` +
+			`"event_properties":{"[Amplitude] Page Location":"https://x.example/a"}}`, "ignored: no_session_and_user"},
+		"a page without address": {`{"device_id":"d","event_type":"[Amplitude] Page Viewed"}`, malformed},
+		"no type":                {`{"device_id":"d"}`, malformed},
+		"no object":              {`["x"]`, malformed},
+		"a time that is none":    {`{"device_id":"d","time":"soon","user_id":"u","event_type":"$identify"}`, malformed},
 		"a user only": {`{"user_id":"u","session_id":7,"event_type":"$identify",` +
 			`"user_properties":{"email":"a@b.co"}}`, "identity | u |  | a@b.co"},
 		"out of any session": {`{"user_id":"u","device_id":"d","session_id":-1,"event_type":"$identify"}`,

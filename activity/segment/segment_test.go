@@ -86,59 +86,50 @@ func TestDecode_recordedTraffic(t *testing.T) {
 }
 
 func TestDecode_meanings(t *testing.T) {
-	const url = `"properties":{"url":"https://x.example/a"}`
-	const onA = "Page Load: A | https://x.example/a | "
-	for name, tt := range map[string]struct{ body, kind, want string }{
-		"a type of the path": {`{"anonymousId":"d",` + url + `}`, "page", onA + "d | d"},
-		"its own type before the path's": {`{"type":"identify","anonymousId":"d","traits":{"email":"a@b.co"}}`, "page",
-			"identity | d | d | a@b.co"},
-		"no type": {`{"anonymousId":"d",` + url + `}`, "", "ignored: malformed"},
-		"another type": {`{"type":"group","anonymousId":"d","traits":{"email":"all@b.co"}}`, "",
-			"ignored: other_event"},
-		"an erasure":           {`{"type":"delete","userId":"u"}`, "", "erases u"},
-		"an erasure of nobody": {`{"type":"delete","userId":"null"}`, "", "ignored: malformed"},
-		"no object":            {`[7]`, "identify", "ignored: malformed"},
-		"a page's name": {`{"type":"page","userId":"u","name":"Order Details"}`, "",
-			"Page Load: Order details | app://screen/order-details | u | "},
-		"a page without an address": {`{"type":"page","anonymousId":"d"}`, "", "ignored: malformed"},
-		"the page that it came from": {`{"type":"page","anonymousId":"d","context":{"page":{"url":"https://x.example/` +
-			`a"}}}`, "", onA + "d | d"},
-		"the tab's address": {`{"type":"page","anonymousId":"d","properties":{"url":"https://x.example/c",` +
-			`"tab_url":"https://x.example/a"}}`,
-			"", onA + "d | d"},
-		"a screen": {`{"type":"screen","anonymousId":"d","name":"Order Details"}`, "",
-			"Page Load: Order details | app://screen/order-details | d | d"},
-		"a screen's property": {`{"type":"screen","anonymousId":"d","properties":{"name":"Cart"}}`, "",
-			"Page Load: Cart | app://screen/cart | d | d"},
-		"a screen without name": {`{"type":"screen","anonymousId":"d"}`, "", "ignored: malformed"},
-		"a session's number": {`{"type":"page","anonymousId":"d","context":{"sessionId":17},` + url + `}`, "",
-			onA + "d | d:17"},
-		"a number of nobody": {`{"type":"page","userId":"u","context":{"sessionId":17},` + url + `}`, "", onA + "u | "},
-		"the site's session": {`{"type":"page","anonymousId":"d","context":{"sessionId":17,"session_id":"s"},` + url +
-			`}`, "", onA + "d | s"},
-		"the property's session": {`{"type":"page","userId":"u","properties":{"url":"https://x.example/a","session_id":"s"}}`,
-			"", onA + "u | s"},
-		"a session of many": {`{"type":"page","anonymousId":"d","context":{"session_id":"null"},` + url + `}`, "",
+	const page, url = `{"type":"page","anonymousId":"d",`, `"properties":{"url":"https://x.example/a"}}`
+	const user, onA = `{"type":"page","userId":"u",`, "Page Load: A | https://x.example/a | "
+	const malformed = "ignored: malformed"
+	for name, tt := range map[string]struct{ body, want string }{
+		"no type":                   {`{"anonymousId":"d",` + url, malformed},
+		"another type":              {`{"type":"group","userId":"d","traits":{"email":"a@b.co"}}`, "ignored: other_event"},
+		"an erasure":                {`{"type":"delete","userId":"u"}`, "erases u"},
+		"an erasure of nobody":      {`{"type":"delete","userId":"null"}`, malformed},
+		"a page's name":             {user + `"name":"Cart"}`, "Page Load: Cart | app://screen/cart | u | "},
+		"a page without an address": {`{"type":"page","anonymousId":"d"}`, malformed},
+		"where it came from":        {page + `"context":{"page":{"url":"https://x.example/a"}}}`, onA + "d | d"},
+		"the tab's address": {page + `"properties":{"url":"https://x.example/c","tab_url":"https://x.example/a"}}`,
 			onA + "d | d"},
-		"a numeric user": {`{"type":"page","userId":42,"anonymousId":"d",` + url + `}`, "", onA + "42 | d | at d"},
-		"a user of many": {`{"type":"page","userId":"undefined","anonymousId":"null",` + url + `}`, "",
+		"a screen": {`{"type":"screen","anonymousId":"d","name":"Order Details"}`,
+			"Page Load: Order details | app://screen/order-details | d | d"},
+		"a screen's property": {`{"type":"screen","anonymousId":"d","properties":{"name":"Cart"}}`,
+			"Page Load: Cart | app://screen/cart | d | d"},
+		"a screen without name":  {`{"type":"screen","anonymousId":"d"}`, malformed},
+		"a session's number":     {page + `"context":{"sessionId":17},` + url, onA + "d | d:17"},
+		"a number of nobody":     {user + `"context":{"sessionId":17},` + url, onA + "u | "},
+		"the site's session":     {page + `"context":{"sessionId":17,"session_id":"s"},` + url, onA + "d | s"},
+		"the property's session": {user + `"properties":{"url":"https://x.example/a","session_id":"s"}}`, onA + "u | s"},
+		"a session of many":      {page + `"context":{"session_id":"null"},` + url, onA + "d | d"},
+		"a numeric user":         {page + `"userId":42,` + url, onA + "42 | d | at d"},
+		"a user of many": {`{"type":"page","userId":"undefined","anonymousId":"null",` + url,
 			"ignored: no_session_and_user"},
-		"a shared device": {`{"type":"page","userId":"u","anonymousId":"undefined",` + url + `}`, "", onA + "u | "},
-		"an id too long": {`{"type":"page","anonymousId":"` + strings.Repeat("d", 1025) + `",` + url + `}`, "",
-			"ignored: malformed"},
-		"an alias": {`{"type":"alias","userId":"u","anonymousId":"d","previousId":"other"}`, "",
-			"identity | u | d | was d"},
-		"a server's alias": {`{"type":"alias","userId":"u","previousId":"d"}`, "", "identity | u | d | was d"},
-		"an identify by address": {`{"type":"identify","anonymousId":"d","context":{"traits":{"email":"a@b.co"}}}`, "",
+		"a shared device":  {user + `"anonymousId":"undefined",` + url, onA + "u | "},
+		"an id too long":   {`{"type":"page","anonymousId":"` + strings.Repeat("d", 1025) + `",` + url, malformed},
+		"an alias":         {`{"type":"alias","userId":"u","anonymousId":"d","previousId":"x"}`, "identity | u | d | was d"},
+		"a server's alias": {`{"type":"alias","userId":"u","previousId":"d"}`, "identity | u | d | was d"},
+		"an address": {`{"type":"identify","anonymousId":"d","context":{"traits":{"email":"a@b.co"}}}`,
 			"identity | d | d | a@b.co"},
-		"an identify of nobody": {`{"type":"identify","userId":"u"}`, "", "ignored: no_identity"},
-		"a time that is none": {`{"type":"page","anonymousId":"d","timestamp":"soon",` + url + `}`, "",
-			"ignored: malformed"},
+		"an identify of nobody": {`{"type":"identify","userId":"u"}`, "ignored: no_identity"},
+		"a time that is none":   {page + `"timestamp":"soon",` + url, malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, []string{tt.want}, decode(t, tt.body, intake.Request{Kind: tt.kind}))
+			assert.Equal(t, []string{tt.want}, decode(t, tt.body, intake.Request{}))
 		})
 	}
+	ofPath := func(body, kind string) string { return decode(t, body, intake.Request{Kind: kind})[0] }
+	assert.Equal(t, onA+"d | d", ofPath(`{"anonymousId":"d",`+url, "page"))
+	assert.Equal(t, "identity | d | d | a@b.co",
+		ofPath(`{"type":"identify","anonymousId":"d","traits":{"email":"a@b.co"}}`, "page"), "its own type before the path's")
+	assert.Equal(t, malformed, ofPath(`[7]`, "identify"), "no object")
 }
 
 func TestDecode_times(t *testing.T) {
