@@ -152,16 +152,6 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An unauthorized message's ID is echoed only if it is valid.
-func TestHandler_echoesNoInvalidID(t *testing.T) {
-	h := serving(t, filled(t, 1), nil)
-	for _, id := range []string{`null`, `{"a":1}`, `[1]`, `true`, `false`} {
-		r := post(strings.Replace(call(arguments), `"id":1`, `"id":`+id, 1))
-		r.Header.Del("Authorization")
-		detail(t, serve(h, r), http.StatusUnauthorized)
-	}
-}
-
 // The text and the structured content are the object of the lookup. A key opens one product, so a caller need not name
 // it, and the same user ID in another product is another user.
 func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
