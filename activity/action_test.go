@@ -78,3 +78,19 @@ func TestAction_Clean(t *testing.T) {
 	assert.Equal(t, activity.Action{Title: open, Description: open, Properties: map[string]string{"link": open}}, link)
 	assert.Nil(t, activity.Action{}.Clean().Properties)
 }
+
+func TestAction_Label(t *testing.T) {
+	for _, c := range []struct {
+		did  activity.Action
+		want string
+	}{
+		{activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, page), "Export CSV"},
+		{activity.NewAction(activity.TypeClick, activity.Target{Element: "button"}, page), "button"},
+		{activity.NewAction(activity.TypePageview, activity.Target{}, page), "Tasks detail"},
+		{activity.NewEvent("Click Tracked", "", nil, page), "Click Tracked"},
+		{activity.NewError("PaymentError", "", page), "PaymentError"},
+		{activity.NewError("", "", page), ""},
+	} {
+		assert.Equal(t, c.want, c.did.Label(), c.did.Title)
+	}
+}

@@ -2,6 +2,7 @@ package activity_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -39,4 +40,51 @@ func ExampleNewAction() {
 	// Output:
 	// Click button
 	// User clicked a button on the dashboard page
+}
+
+// A digest needs no language model, and grows with every batch.
+func ExampleDigest() {
+	const shop = "https://shop.example.com"
+	var d activity.Digest
+	d.Add(
+		activity.NewAction(activity.TypePageview, activity.Target{}, shop+"/pricing"),
+		activity.NewAction(activity.TypePageview, activity.Target{}, shop+"/checkout?plan=team"),
+		activity.NewAction(activity.TypeClick, activity.Target{Label: "Confirm plan"}, shop+"/checkout?plan=team"),
+	)
+	fmt.Println(d.String())
+	d.Add(
+		activity.NewAction(activity.TypePageview, activity.Target{}, shop+"/billing-settings"),
+		activity.NewAction(activity.TypeSubmit, activity.Target{Label: "payment"}, shop+"/billing-settings"),
+	)
+	fmt.Println(d.String())
+	// Output:
+	// Visited pricing and checkout; clicked Confirm plan.
+	// Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form.
+}
+
+// The text for an agent leaves out the parts of an address that may be secret.
+func ExampleBatch_Text() {
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+		"https://app.example.com/dashboard?token=secret")
+	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
+	b := activity.Batch{SessionID: "session_1", Actions: []activity.BatchAction{{Action: click}}}
+	fmt.Println(b.Text())
+	// Output: 2026-11-22 02:15:04 UTC: User clicked Export CSV on the dashboard page (https://app.example.com/dashboard)
+}
+
+// Two requests of one session, as one batch.
+func ExampleMerge() {
+	first := activity.Batch{SessionID: "session_1",
+		Actions: []activity.BatchAction{{Action: activity.Action{Title: "Click Save"}}}}
+	second := activity.Batch{SessionID: "session_1", Email: "ada@example.com",
+		Actions: []activity.BatchAction{{Action: activity.Action{Title: "Click Next"}}}}
+	merged := activity.Merge(first, second)
+	fmt.Println(merged.Email, merged.Count)
+	for _, a := range merged.Actions {
+		fmt.Println(a.Index, a.Title)
+	}
+	// Output:
+	// ada@example.com 2
+	// 0 Click Save
+	// 1 Click Next
 }

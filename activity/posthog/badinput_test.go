@@ -3,19 +3,22 @@ package posthog_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // Both doors answer bad input with a status and one sentence about the mistake. Nothing reaches the
@@ -216,43 +219,6 @@ func TestBadInput_passesIfOnlyOdd(t *testing.T) {
 	}
 }
 
-// A body of any shape costs no more than reading it a few times.
-func TestBadInput_takesTimeInProportion(t *testing.T) {
-	const size = 512 << 10
-	padding := `"p":"` + strings.Repeat("x", 100) + `",`
-	level := len(padding) + len(`{"event":`)
-	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
-	nested := func(open, end string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(end, n) }
-	bodies := map[string]string{
-		"events in events":             nested(`{`+padding+`"event":`, `}`, min(size/level, 9000)),
-		"events in events, in a batch": `{"batch":[` + nested(`{`+padding+`"event":`, `}`, min(size/level, 9000)) + `]}`,
-		"persons in persons":           nested(`{`+padding+`"person":`, `}`, min(size/level, 9000)),
-		"batches in batches":           nested(`{`+padding+`"batch":[`, `]}`, min(size/level, 4000)),
-		"arrays in arrays":             nested(`[`, `]`, 9000),
-		"the same key again and again": `{` + fill(`"event":{},`) + `"event":1}`,
-		"tokens":                       `{` + fill(`"token":"x",`) + `"token":"y"}`,
-		"properties":                   `{"event":"$autocapture","properties":{` + fill(`"k":1,`) + `"k":1}}`,
-		"elements": `{"event":"$autocapture","distinct_id":"u","properties":{"$elements":[` +
-			fill(`{},`) + `{}]}}`,
-		"a long label": `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` + fill(`x `) + `"}}`,
-		"a long URL": `{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"https://x/` +
-			fill(`a@/`) + `"}}`,
-		"a long address": `{"event":"$identify","distinct_id":"u","properties":{"$session_id":"s"},` +
-			`"$set":{"email":"` + fill(`a@`) + `"}}`,
-		"a long time": `{"event":"$autocapture","distinct_id":"u","timestamp":"` + fill(`1`) + `"}`,
-		"escapes":     `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`\u003b`) + `"}`,
-	}
-	for name, body := range bodies {
-		t.Run(name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			requireQuick(t, 3*time.Second, func() {
-				w := s.post(webhookDoor, []byte(body))
-				assert.Less(t, w.Code, http.StatusInternalServerError)
-			})
-		})
-	}
-}
-
 // The client may repeat the request, and nothing counts as accepted.
 func TestSinkError_isTemporary(t *testing.T) {
 	for _, d := range doors {
@@ -272,4 +238,32 @@ func TestSinkError_isTemporary(t *testing.T) {
 			assert.Equal(t, map[string]float64{"accepted": 1, "duplicate": 0, "ignored malformed": 1}, s.counted(t))
 		})
 	}
+}
+
+// A stored event holds no memory of its request.
+func TestEvents_keepNothingOfTheRequest(t *testing.T) {
+	s := newService(intake.Options{})
+	const events = 50
+	pad := strings.Repeat(" ", 2000)
+	grown := heaptest.After(func() {
+		for i := range events {
+			body := marshal(t, click(object{"uuid": fmt.Sprint(i), "padding": strings.Repeat("x", 1<<16),
+				"properties.$session_id": pad + "s", "$set": object{"email": pad + "a@b.de"}}))
+			requireCounts(t, s.post(captureDoor, gzipped(body)), 1, 0)
+		}
+	})
+	assert.Less(t, grown, int64(events*2000))
+	for _, e := range s.sink.take(shop) {
+		assert.Equal(t, "s", e.SessionID)
+		assert.Equal(t, "a@b.de", e.Email)
+	}
+}
+
+func TestIntake_reportsEveryMistake(t *testing.T) {
+	taken := prometheus.NewRegistry()
+	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
+	h, err := intake.New(nil, nil, &intake.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
+	assert.Nil(t, h)
+	assert.Equal(t, []string{"intake.sink", "intake.products", "intake.MaxBody", "intake.MaxDecoded", "intake.Metrics"},
+		musttest.Mistakes(t, err))
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
@@ -94,38 +93,6 @@ func TestParseChain_followsAChainOnlySoFar(t *testing.T) {
 	elements := posthog.ParseChain(strings.Repeat(`div:nth-child="1"text="x";`, 10_000))
 	assert.Len(t, elements, posthog.MaxElements+1)
 	assert.Equal(t, []posthog.Element{{Tag: "div", Text: "x"}, element.Unread}, elements[posthog.MaxElements-1:])
-}
-
-// A chain is read to 128 KiB, and its sender chooses every byte.
-func TestParseChain_takesTimeInProportion(t *testing.T) {
-	const size = 128 << 10
-	for name, piece := range map[string]string{
-		"colons":                    `:`,
-		"keys without a value":      `:attr__`,
-		"keys, behind a value":      `b:text="x"attr__`,
-		"keys with a quote":         `:attr__"`,
-		"known keys":                `:text`,
-		"separators":                `;`,
-		"untagged elements":         `:text="x";`,
-		"classes":                   `.a:b`,
-		"escaped quotes":            `\"`,
-		"what may end a value":      `\";a`,
-		"keys that may end a value": `\"attr__`,
-		"elements in a value":       `\";a:attr__`,
-		"backslashes":               `\`,
-		"quotes":                    `"`,
-		"opened values":             `:text="\`,
-		"equals signs":              `attr__a=`,
-	} {
-		for start, head := range map[string]string{"alone": ``, "in a value": `b:text="`, "in a class": `b.x`} {
-			t.Run(name+" "+start, func(t *testing.T) {
-				chain := head + strings.Repeat(piece, size/len(piece))
-				requireQuick(t, time.Second/2, func() {
-					assert.LessOrEqual(t, len(posthog.ParseChain(chain)), posthog.MaxElements+1)
-				})
-			})
-		}
-	}
 }
 
 // chainAttributes are the attributes of an element in a chain that name it.

@@ -3,15 +3,18 @@ package posthog_test
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
@@ -230,4 +233,41 @@ func TestSign_isHMACSHA256(t *testing.T) {
 	// RFC 4231, test case 2.
 	assert.Equal(t, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
 		hex.EncodeToString(intake.Sign("Jefe", []byte("what do ya want for nothing?"))))
+}
+
+// asked counts the questions for a token.
+type asked struct {
+	catalogue
+	mu     sync.Mutex
+	tokens map[string]int
+}
+
+func (a *asked) ProductOfToken(token string) (string, bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tokens[token]++
+	return a.catalogue.ProductOfToken(token)
+}
+
+func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
+	a := &asked{catalogue: products, tokens: map[string]int{}}
+	s := newService(intake.Options{})
+	s.mount(musttest.New(intake.New(s.sink, a, nil)))
+	var batch []any
+	for i := range 500 {
+		for range 3 {
+			batch = append(batch, click(object{"uuid": "", "token": fmt.Sprint("phc_unknown_", i), "n": len(batch)}))
+		}
+		batch = append(batch, click(object{"uuid": "", "n": len(batch)}),
+			click(object{"uuid": "", "n": -len(batch), "token": "phc_shop_second_token"}))
+	}
+	// The token follows the batch.
+	w := s.post(captureDoor, append(append([]byte(`{"batch":`), marshal(t, batch)...), `,"api_key":"`+shopToken+`"}`...))
+	requireCounts(t, w, 1000, 1500)
+	assert.Equal(t, 1, a.tokens[shopToken])
+	assert.Equal(t, 1, a.tokens["phc_shop_second_token"])
+	assert.LessOrEqual(t, len(a.tokens), 20)
+	for token, times := range a.tokens {
+		assert.Equal(t, 1, times, token)
+	}
 }

@@ -348,12 +348,3 @@ func testdata(t testing.TB, path ...string) []byte {
 	require.NoError(t, err)
 	return b
 }
-
-// requireQuick asserts that f takes less processor time than a limit. The limit leaves room for a
-// slow machine, but not for an algorithm that reads its input over and over.
-func requireQuick(t testing.TB, limit time.Duration, f func()) {
-	t.Helper()
-	start := cpuTime()
-	f()
-	require.Less(t, cpuTime()-start, limit)
-}

@@ -3,6 +3,7 @@ package posthog_test
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/activity/tracing"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 )
 
 // sdkPaths are paths that SDKs call.
@@ -291,4 +293,14 @@ func TestSDK_answersEmptyLists(t *testing.T) {
 		assert.JSONEq(t, c.answer, w.Body.String(), c.path)
 		assert.Equal(t, "https://app.example.com", w.Header().Get("Access-Control-Allow-Origin"), c.path)
 	}
+}
+
+func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
+	var log logtest.Buffer
+	s := newService(intake.Options{Logger: slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{Level: slog.LevelDebug}))})
+	requireCounts(t, s.post(webhookDoor, marshal(t, []any{click(object{"event": "$pageleave"}), 7})), 0, 2)
+	assert.Contains(t, log.String(), "reason=other_event")
+	assert.Contains(t, log.String(), "reason=malformed")
+	assert.NotContains(t, log.String(), "Export CSV")
 }

@@ -217,3 +217,12 @@ func TestLookup_concurrentAnswersAreNotMixed(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkLookup is a lookup of 50 actions over a loopback connection, beside
+// the least that net/http can do to send as many bytes. The median ratio is to be
+// at least 0.7.
+func BenchmarkLookup(b *testing.B) {
+	m := musttest.New(recent.NewMemory(nil))
+	fill(b, m, 1000, recent.DefaultMaxEvents)
+	httpxtest.Compare(b, newLookup(m, 0), "/users/acme/user7/live-activity", nil)
+}
