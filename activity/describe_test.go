@@ -10,58 +10,33 @@ import (
 )
 
 func TestNewAction_putsInWords(t *testing.T) {
-	const app = "https://app.example.com"
-	cases := []struct {
-		name               string
-		typ                string
-		target             activity.Target
-		url                string
-		title, description string
-	}{
-		{"page view", activity.TypePageview, activity.Target{}, app + "/dashboard", "Page Load: Dashboard",
-			"User landed on the dashboard page"},
-		{"page view ignores the target", activity.TypePageview, activity.Target{Label: "x", Element: "button"},
-			app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
-		{"page view of the root", activity.TypePageview, activity.Target{}, app, "Page Load: Home",
-			"User landed on the home page"},
-		{"page view of no page", activity.TypePageview, activity.Target{}, "", "Page Load", "User landed on a page"},
-		{"page view of no path", activity.TypePageview, activity.Target{}, "?x=1#top", "Page Load", "User landed on a page"},
+	const view, click, submit, change = activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange
+	const at = "https://app.example.com/dashboard"
+	for _, c := range []struct{ typ, label, element, url, title, did string }{
+		{view, "", "", at, "Page Load: Dashboard", "landed on the dashboard page"},
+		{view, "x", "button", at, "Page Load: Dashboard", "landed on the dashboard page"},
+		{view, "", "", "https://app.example.com", "Page Load: Home", "landed on the home page"},
+		{view, "", "", "", "Page Load", "landed on a page"},
+		{view, "", "", "?x=1#top", "Page Load", "landed on a page"},
 
-		{"click", activity.TypeClick, activity.Target{Label: "Export CSV", Element: "button"}, app + "/dashboard",
-			"Click Export CSV", "User clicked Export CSV on the dashboard page"},
-		{"click on an image without a label", activity.TypeClick, activity.Target{Element: "image"}, app + "/dashboard",
-			"Click image", "User clicked an image on the dashboard page"},
-		{"click with a blank label", activity.TypeClick, activity.Target{Label: " \n\u200b ", Element: "button"},
-			app + "/dashboard", "Click button", "User clicked a button on the dashboard page"},
-		{"click with an untidy label", activity.TypeClick,
-			activity.Target{Label: "\n  Add\tto \u00a0 cart\x00 ", Element: "button"}, app, "Click Add to cart",
-			"User clicked Add to cart on the home page"},
-		{"click on an address", activity.TypeClick, activity.Target{Label: "Copy https://u:pw@a.example/join?token=s3cr3t"},
-			app, "Click Copy https://a.example/join?token=redacted",
-			"User clicked Copy https://a.example/join?token=redacted on the home page"},
-		{"click on no page", activity.TypeClick, activity.Target{Label: "Save", Element: "button"}, "", "Click Save",
-			"User clicked Save"},
-		{"click without a label on no page", activity.TypeClick, activity.Target{Element: "checkbox"}, "", "Click checkbox",
-			"User clicked a checkbox"},
+		{click, "Export CSV", "button", at, "Click Export CSV", "clicked Export CSV on the dashboard page"},
+		{click, "", "image", at, "Click image", "clicked an image on the dashboard page"},
+		{click, " \n\u200b ", "button", at, "Click button", "clicked a button on the dashboard page"},
+		{click, "\n  Add\tto \u00a0 cart\x00 ", "button", "", "Click Add to cart", "clicked Add to cart"},
+		{click, "Copy https://u:pw@a.example/join?token=s3cr3t", "", "",
+			"Click Copy https://a.example/join?token=redacted", "clicked Copy https://a.example/join?token=redacted"},
+		{click, "", "checkbox", "", "Click checkbox", "clicked a checkbox"},
 
-		{"submit", activity.TypeSubmit, activity.Target{Label: "signup", Element: "form"}, app + "/", "Submit signup form",
-			"User submitted the signup form on the home page"},
-		{"submit without a label", activity.TypeSubmit, activity.Target{Element: "form"}, app + "/", "Submit form",
-			"User submitted a form on the home page"},
+		{submit, "signup", "form", at, "Submit signup form", "submitted the signup form on the dashboard page"},
+		{submit, "", "form", at, "Submit form", "submitted a form on the dashboard page"},
 
-		{"change", activity.TypeChange, activity.Target{Label: "plan", Element: "select"}, app + "/", "Change plan field",
-			"User changed the plan field on the home page"},
-		{"change without a label", activity.TypeChange, activity.Target{Element: "field"}, app + "/", "Change field",
-			"User changed a field on the home page"},
-		{"change of an input without a label", activity.TypeChange, activity.Target{Element: "input"}, app + "/",
-			"Change input", "User changed an input on the home page"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			want := activity.Action{Type: c.typ, Title: c.title, Description: c.description, RawURL: c.url,
-				CanonicalURL: activity.CanonicalURL(c.url)}
-			assert.Equal(t, want, activity.NewAction(c.typ, c.target, c.url))
-		})
+		{change, "plan", "select", at, "Change plan field", "changed the plan field on the dashboard page"},
+		{change, "", "field", at, "Change field", "changed a field on the dashboard page"},
+		{change, "", "input", at, "Change input", "changed an input on the dashboard page"},
+	} {
+		want := activity.Action{Type: c.typ, Title: c.title, Description: "User " + c.did, RawURL: c.url,
+			CanonicalURL: activity.CanonicalURL(c.url)}
+		assert.Equal(t, want, activity.NewAction(c.typ, activity.Target{Label: c.label, Element: c.element}, c.url))
 	}
 }
 
