@@ -125,23 +125,27 @@ func (w *writing) stopped(t *testing.T) {
 }
 
 // enter notes that a session is being written or overwritten, which must not
-// overlap.
-func (w *writing) enter(sessionID string) (leave func()) {
+// overlap. Batches outside any session may.
+func (w *writing) enter(productID, sessionID string) (leave func()) {
+	if sessionID == "" {
+		return func() {}
+	}
+	key := productID + "/" + sessionID
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[sessionID] {
-		panic("calls for " + sessionID + " overlap")
+	if w.busy[key] {
+		panic("calls for " + key + " overlap")
 	}
-	w.busy[sessionID] = true
+	w.busy[key] = true
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.busy[sessionID] = false
+		w.busy[key] = false
 	}
 }
 
 func (w *writing) write(ctx context.Context, b activity.Batch) error {
-	defer w.enter(b.SessionID)()
+	defer w.enter(b.ProductID, b.SessionID)()
 	w.note("write %s: %s", b.SessionID, labels(b))
 	w.mu.Lock()
 	takes := w.takes[b.SessionID]
@@ -166,7 +170,7 @@ func (w *writing) write(ctx context.Context, b activity.Batch) error {
 }
 
 func (w *writing) overwrite(_ context.Context, s stream.Summary) error {
-	defer w.enter(s.SessionID)()
+	defer w.enter(s.ProductID, s.SessionID)()
 	w.note("overwrite %s: %d", s.SessionID, s.Replaces)
 	time.Sleep(time.Second)
 	w.note("overwritten")
@@ -185,15 +189,6 @@ func (w *writing) after(d time.Duration) []string {
 	time.Sleep(time.Until(w.began.Add(d)))
 	synctest.Wait()
 	return w.take()
-}
-
-func TestWriter_writesAtOnce(t *testing.T) {
-	whileWriting(t, nil, func(t *testing.T, w *writing) {
-		w.add(clicked("s", "a", "b"))
-		require.Equal(t, []string{"0s write s: a b"}, w.after(0))
-		w.add(clicked("s", "c"))
-		require.Equal(t, []string{"0s write s: c"}, w.after(0))
-	})
 }
 
 func TestWriter_waitsForAPause(t *testing.T) {
@@ -246,6 +241,29 @@ func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
 	})
 }
 
+// Sessions of two products that have the same ID are not mixed; neither are actions outside any
+// session.
+func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
+	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
+		for _, label := range []string{"a", "b"} {
+			for _, product := range []string{"acme", "beta"} {
+				for _, who := range [][2]string{{"s", "ada"}, {"", "ada"}, {"", "bob"}, {"", ""}} {
+					w.add(activitytest.NewBatch(product, who[0], who[1], activitytest.Click(time.Now(), label, "")))
+				}
+			}
+		}
+		w.after(time.Minute)
+		var written []string
+		for _, b := range w.batches {
+			written = append(written, fmt.Sprintf("%s/%s/%s: %s", b.ProductID, b.SessionID, b.UserID, labels(b)))
+		}
+		require.ElementsMatch(t, []string{
+			"acme/s/ada: a b", "acme//ada: a b", "acme//bob: a b", "acme//: a", "acme//: b",
+			"beta/s/ada: a b", "beta//ada: a b", "beta//bob: a b", "beta//: a", "beta//: b",
+		}, written)
+	})
+}
+
 func TestWriter_gathersWhileItWrites(t *testing.T) {
 	const s = time.Second
 	cases := map[string]struct {
@@ -275,39 +293,6 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 	}
 }
 
-// Sessions of two products that have the same ID are not mixed; neither are actions outside any
-// session.
-func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var written []string
-		w := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
-			mu.Lock()
-			defer mu.Unlock()
-			written = append(written, fmt.Sprintf("%s/%s/%s: %s", b.ProductID, b.SessionID, b.UserID, labels(b)))
-			return nil
-		}, &stream.WriterOptions{Debounce: time.Second}))
-		waittest.Run(t, w.Run)
-		given := give(t, w)
-		for n, label := range []string{"a", "b"} {
-			for _, product := range []string{"acme", "beta"} {
-				for _, who := range [][2]string{{"s", "ada"}, {"", "ada"}, {"", "bob"}, {"", ""}} {
-					b := activitytest.NewBatch(product, who[0], who[1],
-						activitytest.Click(time.Now().Add(time.Duration(n)), label, ""))
-					given.add(b)
-				}
-			}
-		}
-		time.Sleep(time.Minute)
-		mu.Lock()
-		defer mu.Unlock()
-		require.ElementsMatch(t, []string{
-			"acme/s/ada: a b", "acme//ada: a b", "acme//bob: a b", "acme//: a", "acme//: b",
-			"beta/s/ada: a b", "beta//ada: a b", "beta//bob: a b", "beta//: a", "beta//: b",
-		}, written)
-	})
-}
-
 // What comes while a write is repeated is one batch.
 func TestWriter_repeatsFailedWrites(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{ParkAfter: time.Hour}, func(t *testing.T, w *writing) {
@@ -330,31 +315,6 @@ func TestWriter_skipsRefusedBatchesAndCountsThem(t *testing.T) {
 		w.add(clicked("s", "a"), clicked("gone", "b"))
 		require.NoError(t, w.Flush(t.Context()), "what was refused is done with")
 		require.Equal(t, stream.WriterStats{Written: 1, Failures: 1, Refused: 1}, w.Stats())
-	})
-}
-
-// The built-in summary covers the same actions however fast a stream is read back.
-func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var order []string
-		summarizer := musttest.New(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
-			time.Sleep(time.Second) // of a slow help desk
-			order = append(order, fmt.Sprint("sum of ", s.Replaces))
-			return nil
-		}, &stream.SummarizerOptions{Threshold: 3}))
-		w := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
-			order = append(order, labels(b))
-			return nil
-		}, &stream.WriterOptions{Summarizer: summarizer}))
-		given := give(t, w)
-		for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-			given.add(clicked("s", label))
-		}
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
-		require.Equal(t, []string{"a", "b", "c", "sum of 3", "d", "e", "f", "sum of 3", "g"}, order)
 	})
 }
 
@@ -433,6 +393,8 @@ func TestWriter_goesOnWithTheNextRun(t *testing.T) {
 
 func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
 		began := time.Now()
 		w := musttest.New(stream.NewWriter(func(ctx context.Context, _ activity.Batch) error {
 			<-ctx.Done()
@@ -441,22 +403,13 @@ func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 		}, nil))
 		give(t, w).add(clicked("s", "a"))
 		synctest.Wait()
+		require.ErrorIs(t, w.Run(ended), context.Canceled)
+		require.Zero(t, time.Since(began), "nothing is started after the end")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
 		require.Equal(t, 6*time.Second, time.Since(began))
 		require.NoError(t, w.Flush(t.Context()), "it was written all the same")
-	})
-}
-
-func TestWriter_startsNothingAfterItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWriting(t, nil)
-		w.add(clicked("s", "a"))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, w.Run(ctx), context.Canceled)
-		require.Empty(t, w.after(time.Minute))
 	})
 }
 
@@ -480,30 +433,6 @@ func (w *writing) conversations(t *testing.T) []string {
 		}
 	}
 	return list
-}
-
-func TestWriter_awaitsTheLink(t *testing.T) {
-	for name, link := range map[string]func(t *testing.T, w *writing) string{
-		"told": func(t *testing.T, w *writing) string {
-			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-			return "1h0m0s write s: a b"
-		},
-		"carried by a batch": func(t *testing.T, w *writing) string {
-			w.add(linked("c", clicked("s", "c")))
-			return "1h0m0s write s: a b c"
-		},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second})
-			w.add(clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
-			require.Empty(t, w.after(time.Hour))
-			want := link(t, w)
-			require.Equal(t, []string{want}, w.after(time.Hour))
-			w.add(clicked("s", "d"))
-			require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
-			require.Equal(t, []string{"c", "c"}, w.conversations(t))
-		})
-	}
 }
 
 func TestWriter_withoutAwaitLinkWritesUnlinkedSessions(t *testing.T) {
@@ -558,6 +487,7 @@ func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWriting(t, &stream.WriterOptions{MaxBytes: 1850}) // for three links
 		for _, session := range []string{"s1", "s2", "s3", "s1", "s4"} {
+			w.add(clicked("unlinked before "+session, "x")) // takes no memory
 			require.NoError(t, w.SessionLinked(t.Context(), session, "c"))
 		}
 		for _, session := range []string{"s1", "s3", "s4"} {
@@ -590,20 +520,37 @@ func TestWriter_linksWhileItWrites(t *testing.T) {
 	})
 }
 
-// summingUp lets a writer sum up at three actions with a model that takes so long. The journal is
-// the journal of the returned writing.
+// sumUp lets a writer that does not run yet sum up at three actions, with a model if there is one.
+func sumUp(t *testing.T, model func(context.Context, string) (string, error), opts stream.WriterOptions) (w *writing) {
+	t.Helper()
+	opts.Summarizer = musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error {
+		return w.overwrite(ctx, s)
+	}, &stream.SummarizerOptions{Threshold: 3, Model: model}))
+	w = newWriting(t, &opts)
+	return w
+}
+
+// summingUp is a writer that runs, with a model that takes so long and shares its journal.
 func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*writing, *fakeModel) {
 	t.Helper()
 	model := &fakeModel{takes: takes}
-	var w *writing
-	opts.Summarizer = musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error {
-		return w.overwrite(ctx, s)
-	},
-		&stream.SummarizerOptions{Threshold: 3, Model: model.answer}))
-	w = newWriting(t, &opts)
+	w := sumUp(t, model.answer, opts)
 	model.journal = w.journal
 	w.run(t)
 	return w, model
+}
+
+// The built-in summary covers the same actions however fast a stream is read back.
+func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sumUp(t, nil, stream.WriterOptions{})
+		for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			w.add(clicked("s", label))
+		}
+		w.run(t)
+		require.Equal(t, []string{"write s: a", "write s: b", "write s: c", "overwrite s: 3", "overwritten", "write s: d",
+			"write s: e", "write s: f", "overwrite s: 3", "overwritten", "write s: g"}, withoutTimes(w.after(time.Minute)))
+	})
 }
 
 // A summary replaces the actions that were written when the model was asked. It waits for a write
@@ -687,16 +634,10 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
-			var w *writing
-			w = newWriting(t, &stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond,
-				MaxPending: 1 + r.IntN(20),
-				Summarizer: musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error {
-					return w.overwrite(ctx, s)
-				},
-					&stream.SummarizerOptions{Threshold: 3, Model: func(context.Context, string) (string, error) {
-						time.Sleep(100 * time.Millisecond)
-						return "x", nil
-					}}))})
+			w := sumUp(t, func(context.Context, string) (string, error) {
+				time.Sleep(100 * time.Millisecond)
+				return "x", nil
+			}, stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond, MaxPending: 1 + r.IntN(20)})
 			w.run(t)
 			var all sync.WaitGroup
 			want := map[string][]string{}
