@@ -47,18 +47,24 @@ var engines = []struct {
 	}},
 }
 
-// request is a request of a benchmark's client: actions of one session.
-func request(client, n, size int) []activity.Event {
+// request is the n-th request of a benchmark: so many actions of one of so many users.
+func request(n, size, users int) []activity.Event {
+	user := n % users
 	events := make([]activity.Event, size)
 	for i := range events {
-		action := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
-			"https://app.acme.example/reports/42?tab=q3")
-		events[i] = activity.Event{
-			ID: fmt.Sprintf("%d/%d/%d", client, n, i), Time: time.Now(),
-			SessionID: fmt.Sprintf("session-%d-%d", client, n/20), UserID: fmt.Sprintf("user_%d", client), Action: &action,
-		}
+		action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
+			fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+		events[i] = activity.Event{ID: fmt.Sprintf("%d/%d", n, i), Time: time.Now(), Action: &action,
+			SessionID: fmt.Sprintf("0199f3a2-session-%d", user), UserID: fmt.Sprintf("user_%d", user),
+			Email: fmt.Sprintf("user_%d@acme.example", user)}
 	}
 	return events
+}
+
+// record records the n-th request.
+func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int) error {
+	_, err := recorder.Record(ctx, "acme", request(n, size, users))
+	return err
 }
 
 // BenchmarkIngest reports the acknowledged events per second of 64 clients at once. The metric
@@ -76,7 +82,7 @@ func BenchmarkIngest(b *testing.B) {
 				b.ResetTimer()
 				waittest.Together(clients, func(client int) {
 					for n := 0; requests.Add(1) <= int64(b.N); n++ {
-						result, err := recorder.Record(b.Context(), "acme", request(client, n, size))
+						result, err := recorder.Record(b.Context(), "acme", request(n*clients+client, size, clients))
 						if err != nil || result.Accepted != size {
 							b.Errorf("%+v, %v", result, err)
 							return
@@ -103,10 +109,7 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(e.name, func(b *testing.B) {
 			log := e.open(b)
 			recorder := musttest.New(eventlog.NewRecorder(log, nil))
-			fillConcurrently(b, users*rounds, func(n int) error {
-				_, err := recorder.Record(b.Context(), "acme", request(n%users, n/users, size))
-				return err
-			})
+			fillConcurrently(b, users*rounds, func(n int) error { return record(b.Context(), recorder, n, size, users) })
 			lookup := musttest.New(recent.NewLookup(log.Activity(), 0))
 			b.ReportAllocs()
 			var next atomic.Int64
@@ -181,7 +184,9 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 	const users, kept = 2000, 50
 	fill := func(b *testing.B, store activitytest.Engine) {
 		fillConcurrently(b, users*kept, func(n int) error {
-			return store.Add(b.Context(), batchOf(n, users))
+			e := request(n, 1, users)[0]
+			e.Action.ID, e.Action.TimestampStart = e.ID, activity.Seconds(e.Time)
+			return store.Add(b.Context(), activitytest.NewBatch("acme", e.SessionID, e.UserID, *e.Action))
 		})
 	}
 	b.Run("memory", func(b *testing.B) {
@@ -199,20 +204,6 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 		b.ReportMetric((usedMemory(b, server)-before)/users, "redis/user")
 		require.NoError(b, log.Release())
 	})
-}
-
-func openReport(n int) activity.Action {
-	return activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
-		fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
-}
-
-// batchOf returns the n-th action, of one of so many users.
-func batchOf(n, users int) activity.Batch {
-	action := openReport(n)
-	action.ID, action.TimestampStart = fmt.Sprint(n), activity.Seconds(time.Now())
-	user, session := fmt.Sprint("user_", n%users), fmt.Sprint("0199f3a2-session-", n%users)
-	return activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: session, UserID: user, Count: 1,
-		Actions: []activity.BatchAction{{Action: action, SessionID: session, UserID: user}}}
 }
 
 // usedMemory returns the memory that a Redis server reports.
@@ -270,18 +261,4 @@ func fillConcurrently(b *testing.B, total int, record func(n int) error) {
 			}
 		}
 	})
-}
-
-// record records the n-th request: so many actions of one of so many users.
-func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int) error {
-	user := n % users
-	events := make([]activity.Event, size)
-	for i := range events {
-		action := openReport(n)
-		events[i] = activity.Event{ID: fmt.Sprintf("%d/%d", n, i), Time: time.Now(), Action: &action,
-			SessionID: fmt.Sprintf("0199f3a2-session-%d", user), UserID: fmt.Sprintf("user_%d", user),
-			Email: fmt.Sprintf("user_%d@acme.example", user)}
-	}
-	_, err := recorder.Record(ctx, "acme", events)
-	return err
 }

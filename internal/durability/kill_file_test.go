@@ -18,10 +18,7 @@ func TestKill_file(t *testing.T) {
 	k := &fileKiller{newKiller(s)}
 	k.restart(0)
 	s.fill(fillRequests, fillPages)
-	s.send(4)
-	s.follow(2)
-	s.register(250 * time.Millisecond)
-	s.probe()
+	s.beginAll()
 	began := time.Now()
 	kills := int(number(t, killsVar, defaultKills))
 	for k.kills < kills {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -32,7 +33,7 @@ import (
 // the numbers go on without a gap, and the earlier holder writes nothing more.
 func TestKill_leases(t *testing.T) {
 	t.Parallel()
-	g := newGuild(t, 3, leaseTTL)
+	g := newGuild(t, 3)
 	for range leaseRounds {
 		for _, ordeal := range []func(*worker){g.killHolder, g.pauseHolder, g.killRedis, g.pauseRedis} {
 			ordeal(g.holder())
@@ -44,14 +45,6 @@ func TestKill_leases(t *testing.T) {
 // leaseRounds is the number of times that the holder meets every fault.
 const leaseRounds = 2
 
-// A lease of the default length is taken over within ten seconds, too.
-func TestKill_leaseOfDefaultLength(t *testing.T) {
-	t.Parallel()
-	g := newGuild(t, 2, document.DefaultLeaseTTL)
-	g.killHolder(g.holder())
-	g.end()
-}
-
 // leaseTTL is short, so that the tests are.
 const leaseTTL = time.Second
 
@@ -61,7 +54,6 @@ type guild struct {
 	rng     *rand.Rand
 	redis   *redistest.Server
 	log     *redislog.Log
-	ttl     time.Duration
 	workers []*worker
 	slowest time.Duration // until another took over
 
@@ -70,10 +62,10 @@ type guild struct {
 	wrong error
 }
 
-func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
+func newGuild(t *testing.T, workers int) *guild {
 	t.Helper()
 	// The data survives a kill, though not a loss of power, and the test wants many writes.
-	g := &guild{t: t, rng: newDice(t).generator(), redis: redistest.Start(t, "--appendfsync", "no"), ttl: ttl}
+	g := &guild{t: t, rng: newDice(t).generator(), redis: redistest.Start(t, "--appendfsync", "no")}
 	var err error
 	g.log, err = redislog.Open(g.redis.URL(), nil)
 	require.NoError(t, err)
@@ -101,7 +93,7 @@ func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
 // start starts a worker's process, which ends with the test at the latest.
 func (g *guild) start(w *worker) {
 	g.t.Helper()
-	config, err := json.Marshal(holder{Name: w.name, RedisURL: g.redis.URL(), TTL: g.ttl})
+	config, err := json.Marshal(holder{Name: w.name, RedisURL: g.redis.URL()})
 	require.NoError(g.t, err)
 	self, err := os.Executable()
 	require.NoError(g.t, err)
@@ -113,26 +105,11 @@ func (g *guild) start(w *worker) {
 
 // follow reads the log until ctx ends and looks for mistakes in it.
 func (g *guild) follow(ctx context.Context) {
-	page := make([]eventlog.Entry, 64)
-	var at eventlog.ID
-	for ctx.Err() == nil {
-		changed := g.log.Changed(jobProduct)
-		n, err := g.log.Read(ctx, jobProduct, at, page)
-		var gap *eventlog.GapError
-		switch {
-		case errors.As(err, &gap):
-			at = gap.TrimmedTo
-		case n > 0:
-			at = page[n-1].ID
-			g.add(page[:n])
-		default: // nothing yet, or Redis is away
-			select {
-			case <-changed:
-			case <-time.After(tick):
-			case <-ctx.Done():
-			}
-		}
-	}
+	source := musttest.New(eventlog.NewSource(g.log, jobProduct))
+	_ = source.Entries(ctx, eventlog.ID{}, func(_ eventlog.ID, entries []eventlog.Entry) error {
+		g.add(entries)
+		return nil
+	})
 }
 
 // tick is the pause between two looks at a condition.
@@ -196,7 +173,7 @@ func (g *guild) String() string {
 	fmt.Fprintf(&b, "there are %d entries, the newest is %+v", n, last)
 	for _, w := range g.workers {
 		deeds := w.deeds()
-		fmt.Fprintf(&b, "\n%s: last deeds %s", w.name, deeds[max(0, len(deeds)-8):])
+		fmt.Fprintf(&b, "\n%s: last deeds %v", w.name, deeds[max(0, len(deeds)-8):])
 	}
 	return b.String()
 }
@@ -248,7 +225,7 @@ func (g *guild) pauseHolder(w *worker) {
 	g.succeeded(last.Token)
 	w.life().Signal(syscall.SIGCONT)
 	g.await(w.name+" finds that it has lost the lease", func() bool {
-		return slices.ContainsFunc(w.deeds(), func(d deed) bool { return d.what == deedRefused && d.token == last.Token })
+		return slices.ContainsFunc(w.deeds(), func(d deed) bool { return d.What == deedRefused && d.Token == last.Token })
 	})
 }
 
@@ -290,7 +267,7 @@ func (g *guild) end() {
 	for _, w := range g.workers {
 		for _, d := range w.deeds() {
 			g.compare(w, d, tokens)
-			if d.what == deedWrote {
+			if d.What == deedWrote {
 				written++
 			}
 		}
@@ -302,13 +279,13 @@ func (g *guild) end() {
 // compare compares a worker's deed with the log.
 func (g *guild) compare(w *worker, d deed, tokens map[uint64]string) {
 	g.t.Helper()
-	switch d.what {
+	switch d.What {
 	case deedHeld:
-		require.NotContains(g.t, tokens, d.token, "%s has got the token of another", w.name)
-		tokens[d.token] = w.name
+		require.NotContains(g.t, tokens, d.Token, "%s has got the token of another", w.name)
+		tokens[d.Token] = w.name
 	case deedWrote:
-		require.LessOrEqual(g.t, d.n, uint64(len(g.work)), "%s: %s: acknowledged and not there", w.name, d)
-		require.Equal(g.t, numbered{w.name, d.token, d.n}, g.work[d.n-1], "%s: %s: acknowledged and not there", w.name, d)
+		require.LessOrEqual(g.t, d.N, uint64(len(g.work)), "%s: %v: acknowledged and not there", w.name, d)
+		require.Equal(g.t, numbered{w.name, d.Token, d.N}, g.work[d.N-1], "%s: %v: acknowledged and not there", w.name, d)
 	}
 }
 
@@ -325,7 +302,8 @@ func (w *worker) life() *proctest.Process { return w.lives[len(w.lives)-1] }
 func (w *worker) deeds() (all []deed) {
 	for _, life := range w.lives {
 		for line := range strings.Lines(life.Stdout.String()) {
-			if d, err := parseDeed(line); err == nil && strings.HasSuffix(line, "\n") {
+			var d deed
+			if n, _ := fmt.Sscanf(line, "%s %d %d\n", &d.What, &d.Token, &d.N); n == 3 && strings.HasSuffix(line, "\n") {
 				all = append(all, d)
 			}
 		}
@@ -340,9 +318,8 @@ const holderVar = "LIVEACTIVITY_LEASE_HOLDER"
 // holder works whenever it has the lease. It writes its deeds to its standard output, a [deed] to a
 // line.
 type holder struct {
-	Name     string        `json:"name"`
-	RedisURL string        `json:"redis_url"`
-	TTL      time.Duration `json:"ttl"`
+	Name     string `json:"name"`
+	RedisURL string `json:"redis_url"`
 
 	log *redislog.Log
 }
@@ -354,11 +331,11 @@ const (
 	jobCounter = "counter"
 )
 
-// deed is one act of a holder.
+// deed is one act of a holder, as it prints it.
 type deed struct {
-	what  string // one of those below
-	token uint64 // the lease's token
-	n     uint64 // the counter, for a written number
+	What  string // one of those below
+	Token uint64 // the lease's
+	N     uint64 // the counter, for a written number
 }
 
 // The deeds of holders.
@@ -368,13 +345,7 @@ const (
 	deedRefused = "refused" // found that the lease was lost
 )
 
-func (d deed) String() string { return fmt.Sprintf("%s %d %d", d.what, d.token, d.n) }
-
-// parseDeed reads the text of String.
-func parseDeed(line string) (d deed, err error) {
-	_, err = fmt.Sscanf(line, "%s %d %d", &d.what, &d.token, &d.n)
-	return d, err
-}
+func (d deed) print() { fmt.Printf("%s %d %d\n", d.What, d.Token, d.N) }
 
 // numbered is a holder's entry in the log: the next number, and the token it was written under.
 type numbered struct {
@@ -402,7 +373,7 @@ func runHolder(config string) int {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte() // it is never written to
 	}()
 	go func() { _ = h.log.Run(ctx, nil) }() // returns nil
-	if err := document.WithLease(ctx, h.log.Documents(), jobProduct, jobLease, h.TTL, h.work); err != nil {
+	if err := document.WithLease(ctx, h.log.Documents(), jobProduct, jobLease, leaseTTL, h.work); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -419,7 +390,7 @@ const afterwards = 20
 // work writes numbers while the lease lasts, and tries to go on when it is over.
 func (h *holder) work(ctx context.Context, lease *document.Lease) error {
 	token := uint64(lease.Token())
-	fmt.Println(deed{deedHeld, token, 0})
+	deed{deedHeld, token, 0}.print()
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -456,8 +427,8 @@ func (h *holder) write(lease *document.Lease) {
 	var conflict *document.ConflictError
 	switch {
 	case err == nil:
-		fmt.Println(deed{deedWrote, token, n})
+		deed{deedWrote, token, n}.print()
 	case errors.As(err, &conflict) && conflict.Name == lease.Check().Name:
-		fmt.Println(deed{deedRefused, token, n})
+		deed{deedRefused, token, n}.print()
 	}
 }

@@ -1,7 +1,6 @@
 package durability_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,11 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Servers share one Redis. They are killed, and so is Redis, which is also paused. Clients go from
@@ -51,10 +47,7 @@ func testKillRedis(t *testing.T, servers int, nodes []*redistest.Server, faults 
 	k := &redisKiller{killer: newKiller(s), nodes: nodes}
 	k.startAll()
 	s.fill(1, fillPages)
-	s.send(4)
-	s.follow(2)
-	s.register(250 * time.Millisecond)
-	s.probe()
+	s.beginAll()
 	began := time.Now()
 	for n := range faults {
 		k.fault()
@@ -141,45 +134,6 @@ func (k *redisKiller) pauseRedis(node *redistest.Server, d time.Duration) {
 	k.pause(d / 2)
 }
 
-// A product is known at every server as soon as its registration at one of them is acknowledged.
-// This holds while clients ask for unknown products, and at a server that has just begun.
-func TestServers_knowARegistrationAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newStorm(t, 2, "--redis-url="+redistest.Start(t).URL())
-	k := newKiller(s)
-	k.startAll()
-	s.others.Go(func() {
-		for s.ctx.Err() == nil {
-			_, _ = s.ask(s.ctx, s.servers[1], s.timeout, http.MethodPost, "/webhook/nobodys", "{}")
-			_, _ = s.ask(s.ctx, s.servers[1], s.timeout, http.MethodGet, lookupPath("ada"), "", "Authorization: Bearer nobodys")
-		}
-	})
-	for n := range 20 {
-		k.kill(1)
-		k.restart(1)
-		k.ready(1)
-		s.pause(upTo(k.rng, 20*time.Millisecond))
-		body := fmt.Sprintf(`{"product_id":"product-%d"}`, n)
-		a, err := s.ask(s.ctx, s.servers[0], s.timeout, http.MethodPost, "/admin/products", body, "X-Admin-Key: "+adminKey)
-		s.require(err)
-		require.Equal(t, http.StatusCreated, a.status, "%s", a)
-		p := registered{server: s.servers[0].name}
-		s.require(json.Unmarshal(a.body, &p))
-		for _, call := range []struct{ method, path, header string }{
-			{http.MethodPost, p.webhookPath(), p.secret()},
-			{http.MethodGet, p.lookupPath(), p.bearer()},
-		} {
-			var a answer
-			waittest.Until(t, "an answer but to repeat the request, as a busy server gives", func() bool {
-				a, err = s.ask(s.ctx, s.servers[1], s.timeout, call.method, call.path, "[]", call.header)
-				s.require(err)
-				return a.status != http.StatusServiceUnavailable
-			})
-			require.Equal(t, http.StatusOK, a.status, "%s %s at %s: %s", call.method, call.path, s.servers[1].name, a)
-		}
-	}
-}
-
 // Three servers of the previous release on one Redis are replaced one after the other by servers of
 // this version, and these in turn. Meanwhile clients send without pause through a balancer that
 // repeats a request only where that is safe. None of their requests fails.
@@ -192,10 +146,7 @@ func TestKill_rollingRestart(t *testing.T) {
 	}
 	k := newKiller(s)
 	k.startAll()
-	s.send(4)
-	s.follow(2)
-	s.register(250 * time.Millisecond)
-	s.probe()
+	s.beginAll()
 	var slowest time.Duration
 	for range rollings {
 		for i := range k.servers {

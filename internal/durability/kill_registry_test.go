@@ -102,9 +102,12 @@ func (s *storm) use(rng *rand.Rand, r registered) bool {
 }
 
 // probe looks up the user of one of the products, or sends the product's event again. Every server
-// that can answer must know the product.
+// that can answer must know the product, although strangers ask for it before it is registered.
 func (r *registry) probe(s *storm, rng *rand.Rand) error {
 	all := r.all()
+	stranger := registered{ProductID: fmt.Sprintf("product-%d", len(all)), Key: "strange", WebhookSecret: "strange"}
+	_, _, _ = s.call(rng, s.timeout, http.MethodPost, stranger.webhookPath(), "{}", stranger.secret())
+	_, _, _ = s.call(rng, s.timeout, http.MethodGet, stranger.lookupPath(), "", stranger.bearer())
 	if len(all) == 0 {
 		return nil
 	}

@@ -97,6 +97,14 @@ func (s *storm) start(sv *server) *proctest.Process {
 	return life
 }
 
+// beginAll starts clients and readers of every kind.
+func (s *storm) beginAll() {
+	s.send(4)
+	s.follow(2)
+	s.register(250 * time.Millisecond)
+	s.probe()
+}
+
 // require ends the test if there is an error, or has been one.
 func (s *storm) require(err error) {
 	s.t.Helper()

@@ -53,10 +53,6 @@ type request struct {
 	attempts []string // guarded by truth
 }
 
-// maxAttempts is the number of attempts of a request that are remembered, the first and the last
-// ones. Equal attempts in a row count as one.
-const maxAttempts = 12
-
 // truth is the clients' knowledge: the pages sent, and those acknowledged. It is safe for
 // concurrent use.
 type truth struct {
@@ -94,12 +90,7 @@ func (t *truth) attempted(r *request, where, result string) {
 	if len(r.attempts) > 0 {
 		t.retries++
 	}
-	if attempt := where + ": " + result; len(r.attempts) == 0 || r.attempts[len(r.attempts)-1] != attempt {
-		r.attempts = append(r.attempts, attempt)
-	}
-	if len(r.attempts) > maxAttempts {
-		r.attempts = slices.Delete(r.attempts, 1, 2)
-	}
+	r.attempts = append(r.attempts, where+": "+result)
 }
 
 // acknowledge records that a request was acknowledged.
@@ -187,14 +178,9 @@ func (t *truth) describe(p *page) string {
 
 // describeAll says everything about the first few pages.
 func (t *truth) describeAll(pages []*page) string {
-	const few = 5
-	var b strings.Builder
-	for i, p := range pages {
-		if i == few {
-			fmt.Fprintf(&b, "\n  and %d more", len(pages)-few)
-			break
-		}
-		b.WriteString("\n  " + t.describe(p))
+	var all []string
+	for _, p := range pages[:min(len(pages), 5)] {
+		all = append(all, "\n  "+t.describe(p))
 	}
-	return b.String()
+	return strings.Join(all, "")
 }
