@@ -147,21 +147,15 @@ func TestStore_freesExpiredSessionsAsOthersAreWritten(t *testing.T) {
 }
 
 // A summary covers earlier actions, so its email may be out of date.
-func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("s", "ada@example.com", "x"))
-	sum := summary("t", "all of t", 0)
-	sum.Email = "ada@example.com"
-	overwrite(t, s, sum)
-	assert.Equal(t, []string{"x"}, eventsOf(t, s, "ada@example.com"))
-}
-
-func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
+func TestStore_everyEmailOfAMergedBatchCountsAndNoneOfASummary(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	b := batch("s", "ada@example.com", "one", "two", "three")
 	b.Actions[1].Email = "bob@example.com"
 	b.Actions[2].Email = ""
 	add(t, s, b)
+	sum := summary("t", "all of t", 0)
+	sum.Email = "ada@example.com"
+	overwrite(t, s, sum)
 	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "ada@example.com"))
 	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "bob@example.com"))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -26,15 +25,9 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 		s := musttest.New(retriever.NewStore(nil))
 		answer := make(chan string)
 		model := func(context.Context, string) (string, error) { return <-answer, nil }
-		w := musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{
+		server := follow(t, s, musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{
 			Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 20, Model: model})),
-		}))
-		waittest.Run(t, w.Run)
-		server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true}))
-		defer server.Close()
-		waittest.Run(t, musttest.New(stream.NewConsumer(server.URL(), server.Token(),
-			stream.Handlers{Deliver: s.Learning(w.Deliver)},
-			&stream.ConsumerOptions{Since: time.Unix(0, 0), Client: server.Client()})).Run)
+		})))
 		do := func(from, to int) {
 			for i := from; i <= to; i++ {
 				server.Send(batch("s", "ada@example.com", fmt.Sprint(i)))
@@ -57,67 +50,67 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 	})
 }
 
-// follow has a store learn every batch of the writer from a new stream, until the test ends.
+// follow has a store learn every batch of the writer from a new stream, until the test ends, which
+// runs in a bubble.
 func follow(t *testing.T, s *retriever.Store, w *stream.Writer) *streamtest.Server {
 	t.Helper()
-	server := musttest.New(streamtest.NewServer(nil))
-	c := musttest.New(stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Deliver: s.Learning(w.Deliver)},
-		&stream.ConsumerOptions{Since: time.Unix(0, 0)}))
-	ctx, cancel := context.WithCancel(context.Background())
-	var both errgroup.Group
-	both.Go(func() error { return c.Run(ctx) })
-	both.Go(func() error { return w.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		assert.ErrorIs(t, both.Wait(), context.Canceled)
-		server.Close()
-	})
+	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{InMemory: true}))
+	t.Cleanup(server.Close)
+	waittest.Run(t, w.Run)
+	waittest.Run(t, musttest.New(stream.NewConsumer(server.URL(), server.Token(),
+		stream.Handlers{Deliver: s.Learning(w.Deliver)},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Client: server.Client()})).Run)
 	return server
 }
 
 // The writes of different sessions come in any order. The store learns emails in the order of the
 // stream.
 func TestStore_theEmailSeenLastWinsDespiteASlowWrite(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	later, written := make(chan struct{}), make(chan struct{}, 2)
-	server := follow(t, s, musttest.New(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
-		if b.SessionID == "first" {
-			<-later
-		}
-		defer func() { written <- struct{}{} }()
-		return s.Add(ctx, b)
-	}, nil)))
-	newer, older := batch("first", "ada@example.com", "first"), batch("last", "ada@example.com", "last")
-	older.ForwardedAt = newer.ForwardedAt - 1 // another server's clock
-	server.Send(newer, older)
-	<-written
-	close(later)
-	<-written
-	assert.Equal(t, []string{"last"}, eventsOf(t, s, "ada@example.com"))
+	synctest.Test(t, func(t *testing.T) {
+		s := musttest.New(retriever.NewStore(nil))
+		server := follow(t, s, musttest.New(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
+			if b.SessionID == "first" {
+				time.Sleep(time.Second)
+			}
+			return s.Add(ctx, b)
+		}, nil)))
+		newer, older := batch("first", "ada@example.com", "first"), batch("last", "ada@example.com", "last")
+		older.ForwardedAt = newer.ForwardedAt - 1 // another server's clock
+		server.Send(newer, older)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"first"}, events(t, s, "first"))
+		assert.Equal(t, []string{"last"}, eventsOf(t, s, "ada@example.com"))
+	})
 }
 
 // The records of an erased person vanish, and the person's email leads nowhere.
 func TestStore_forgetsAnErasedPerson(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	server := follow(t, s, musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
-		Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))})))
-	by := func(user string, b activity.Batch) activity.Batch { b.UserID = user; return b }
-	const ada, bob = "ada@example.com", "bob@example.com"
-	server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")),
-		by("anon", batch("s2", ada, "f")),
-		by("bob", batch("s2", bob, "g")), by("eve", batch("s3", ada, "h")))
-	waittest.Until(t, "records", func() bool { return len(events(t, s, "s3")) == 1 && len(events(t, s, "s2")) > 0 })
-	server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"},
-		Kept:         map[string][]string{"s2": {"anon", "bob"}},
-		EmailsSHA256: []string{feed.EmailDigest(ada)}})
-	server.Send(by("eve", batch("s3", "", "i")))
-	waittest.Until(t, "the erasure", func() bool { return len(events(t, s, "s1")) == 0 && len(events(t, s, "s3")) == 2 })
-	assert.Empty(t, eventsOf(t, s, ada))
-	for _, record := range append(events(t, s, "s2"), eventsOf(t, s, bob)...) {
-		assert.NotContains(t, record, "e")
-	}
-	server.Send(by("ada", batch("s1", ada, "new")))
-	waittest.Until(t, "what is new", func() bool { return len(eventsOf(t, s, ada)) == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		s := musttest.New(retriever.NewStore(nil))
+		server := follow(t, s, musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
+			Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))})))
+		by := func(user string, b activity.Batch) activity.Batch { b.UserID = user; return b }
+		const ada, bob = "ada@example.com", "bob@example.com"
+		server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")),
+			by("anon", batch("s2", ada, "f")),
+			by("bob", batch("s2", bob, "g")), by("eve", batch("s3", ada, "h")))
+		time.Sleep(time.Second)
+		require.Len(t, events(t, s, "s3"), 1)
+		server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"},
+			Kept:         map[string][]string{"s2": {"anon", "bob"}},
+			EmailsSHA256: []string{feed.EmailDigest(ada)}})
+		server.Send(by("eve", batch("s3", "", "i")))
+		time.Sleep(time.Second)
+		assert.Empty(t, events(t, s, "s1"))
+		assert.Len(t, events(t, s, "s3"), 2)
+		assert.Empty(t, eventsOf(t, s, ada))
+		for _, record := range append(events(t, s, "s2"), eventsOf(t, s, bob)...) {
+			assert.NotContains(t, record, "e")
+		}
+		server.Send(by("ada", batch("s1", ada, "new")))
+		time.Sleep(time.Second)
+		assert.Len(t, eventsOf(t, s, ada), 1)
+	})
 }
 
 // After an erasure the other users' records in the session stay, beside the summaries of their
