@@ -160,8 +160,10 @@ func TestMeter_countsWhenTheClockGoesBack(t *testing.T) {
 func TestMeter_totalsItsCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil, "acme", "other")
+		s.Count("unknown", accepted(32))
 		s.Count("acme", accepted(1))
 		s.Count("other", accepted(2))
+		assert.ElementsMatch(t, []string{"acme", "other"}, s.counted())
 		time.Sleep(3 * time.Hour)
 		s.Count("acme", accepted(4))
 		s.serve("acme")
@@ -169,14 +171,6 @@ func TestMeter_totalsItsCounts(t *testing.T) {
 		s.Count("other", accepted(16))
 		assert.Equal(t, accepted(7), s.Total(), "of any age, and of products that are gone")
 	})
-}
-
-func TestMeter_ignoresUnknownProducts(t *testing.T) {
-	s := newServer(nil, "acme")
-	s.Count("other", accepted(1))
-	assert.Empty(t, s.counted())
-	s.Count("acme", accepted(1))
-	assert.Equal(t, []string{"acme"}, s.counted())
 }
 
 func TestMeter_isSafeForConcurrentUse(t *testing.T) {
@@ -203,21 +197,16 @@ func TestReport_isReadAsItWasWritten(t *testing.T) {
 	assert.Equal(t, r, got)
 }
 
-func TestGauges_differWhereADeskDoes(t *testing.T) {
+func TestGauges_compareAndAddTheirDesks(t *testing.T) {
 	g, h := gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 0}}}},
 		gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 1}}}}
 	assert.False(t, g.equal(h), "else the change is shared late")
 	assert.True(t, g.equal(g))
 	assert.False(t, g.areZero())
 	assert.True(t, gauges{Backlog: Backlog{Desks: map[string]Desk{}}}.areZero())
-}
-
-func TestGauges_plusLeavesBothAsTheyAre(t *testing.T) {
-	g, h := gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 0}}}},
-		gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {2, 1}}}}
-	assert.Equal(t, map[string]Desk{"zendesk": {3, 1}}, g.plus(h).Desks)
-	assert.Equal(t, map[string]Desk{"zendesk": {1, 0}}, g.Desks)
-	assert.Equal(t, map[string]Desk{"zendesk": {2, 1}}, h.Desks)
+	assert.Equal(t, map[string]Desk{"zendesk": {2, 1}}, g.plus(h).Desks)
+	assert.Equal(t, map[string]Desk{"zendesk": {1, 0}}, g.Desks, "both stay as they are")
+	assert.Equal(t, map[string]Desk{"zendesk": {1, 1}}, h.Desks)
 }
 
 func TestServers_sumTheirCounts(t *testing.T) {
@@ -509,33 +498,6 @@ func TestRead_failsWithStorage(t *testing.T) {
 	away.Down.Store(true)
 	_, err := newServer(away, "acme").Read(t.Context(), "acme")
 	assert.ErrorIs(t, err, watchtest.ErrDown)
-}
-
-func BenchmarkCount(b *testing.B) {
-	s := newServer(nil, "acme")
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Count("acme", tracing.Flow{Accepted: 1, Ignored: 1})
-	}
-}
-
-func BenchmarkRead(b *testing.B) {
-	docs := newDocuments()
-	for range 8 { // servers with a full hour
-		other := newServer(docs, "acme")
-		of := other.series("acme", true)
-		for at := range Span {
-			of.minutes.add(time.Now().Add(time.Duration(at-Span)*time.Minute), accepted(1000))
-		}
-		require.NoError(b, other.Leave(b.Context()))
-	}
-	s := newServer(docs, "acme")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.Read(b.Context(), "acme"); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func TestCount_allocatesNothing(t *testing.T) {
