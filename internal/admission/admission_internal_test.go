@@ -1,4 +1,4 @@
-package admission_test
+package admission
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
+func acquire(t *testing.T, p *Pool, key string, n int64) func() {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
 	defer cancel()
@@ -27,17 +26,17 @@ func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
 }
 
 // refused asserts that no room becomes free within a second.
-func refused(t *testing.T, p *admission.Pool, key string, n int64) {
+func refused(t *testing.T, p *Pool, key string, n int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := p.Acquire(ctx, time.Now().Add(time.Hour), key, n, 1)
-	require.ErrorIs(t, err, admission.ErrBusy)
+	require.ErrorIs(t, err, ErrBusy)
 }
 
 func TestPool_boundsEachKeyAndAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := admission.NewPool(100, 40, 1000)
+		p := NewPool(100, 40, 1000)
 		a := acquire(t, p, "a", 30)
 		refused(t, p, "a", 11)
 		b := acquire(t, p, "b", 40)
@@ -55,7 +54,7 @@ func TestPool_boundsEachKeyAndAll(t *testing.T) {
 // Many keys with many waiters each do not hold up another key.
 func TestPool_servesAKeyAfterOneOfEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := admission.NewPool(10, 5, 1000)
+		p := NewPool(10, 5, 1000)
 		held := []func(){acquire(t, p, "a", 5), acquire(t, p, "b", 5)}
 		var before, running atomic.Int64
 		ask := func(key string, done func()) {
@@ -88,7 +87,7 @@ func TestPool_servesAKeyAfterOneOfEachOther(t *testing.T) {
 // A large request is not overtaken forever by small ones.
 func TestPool_starvesNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := admission.NewPool(10, 10, 1000)
+		p := NewPool(10, 10, 1000)
 		for i := range 2 {
 			go func() { // there is always one of them
 				for range 100 {
@@ -109,7 +108,7 @@ func TestPool_starvesNoRequest(t *testing.T) {
 
 func TestPool_boundsItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := admission.NewPool(10, 5, 100)
+		p := NewPool(10, 5, 100)
 		for range 2 {
 			release := acquire(t, p, "a", 5)
 			var served atomic.Int64
@@ -124,7 +123,7 @@ func TestPool_boundsItsQueue(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			_, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 1)
-			require.ErrorIs(t, err, admission.ErrBusy)
+			require.ErrorIs(t, err, ErrBusy)
 			require.Equal(t, began, time.Now(), "at once")
 			acquire(t, p, "b", 5)()
 			release()
@@ -138,13 +137,13 @@ func TestPool_boundsItsQueue(t *testing.T) {
 // alone may hold any amount elsewhere.
 func TestPool_holdsNothingForACallerThatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := admission.NewPool(10, 5, 100)
+		p := NewPool(10, 5, 100)
 		acquire(t, p, "a", 1)
 		acquire(t, p, "b", 5)
 		release := acquire(t, p, "c", 4)
 		began := time.Now()
 		_, err := p.Acquire(t.Context(), began.Add(time.Minute), "a", 4, 1000)
-		require.ErrorIs(t, err, admission.ErrBusy)
+		require.ErrorIs(t, err, ErrBusy)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, time.Minute, time.Since(began))
 		release()
@@ -155,7 +154,7 @@ func TestPool_holdsNothingForACallerThatGaveUp(t *testing.T) {
 
 // Under concurrent use the bounds hold and nothing is lost.
 func TestPool_keepsItsBoundsUnderLoad(t *testing.T) {
-	p := admission.NewPool(100, 30, 1<<30)
+	p := NewPool(100, 30, 1<<30)
 	var held [4]atomic.Int64
 	var all atomic.Int64
 	waittest.Together(64, func(i int) {
@@ -183,10 +182,10 @@ func TestPool_keepsItsBoundsUnderLoad(t *testing.T) {
 func TestArrivals_letTheSlowestGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 160
-		all := admission.NewArrivals(limit)
+		all := NewArrivals(limit)
 		var gaveWay []string
 		var mu sync.Mutex
-		begin := func(name string, bytes int64) *admission.Arrival {
+		begin := func(name string, bytes int64) *Arrival {
 			b := all.Begin(func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -205,13 +204,24 @@ func TestArrivals_letTheSlowestGiveWay(t *testing.T) {
 		synctest.Wait()
 		assert.ElementsMatch(t, []string{"slow", "steady"}, gaveWay)
 		assert.True(t, slow.GaveWay())
-		require.ErrorIs(t, slow.Grow(1), admission.ErrBusy)
+		require.ErrorIs(t, slow.Grow(1), ErrBusy)
 		assert.False(t, fast.GaveWay())
 		require.NoError(t, fast.Grow(60))
-		require.ErrorIs(t, begin("nothing", 0).Grow(1000), admission.ErrBusy)
-		for _, b := range []*admission.Arrival{complete, slow, steady, fast, fast} {
+		require.ErrorIs(t, begin("nothing", 0).Grow(1000), ErrBusy)
+		for _, b := range []*Arrival{complete, slow, steady, fast, fast} {
 			b.Release()
 		}
 		begin("whole", limit)
 	})
+}
+
+func TestPool_forgetsAKeyWithoutCallers(t *testing.T) {
+	p := NewPool(10, 5, 100)
+	release, err := p.Acquire(t.Context(), time.Now(), "a", 5, 1)
+	require.NoError(t, err)
+	_, err = p.Acquire(t.Context(), time.Now(), "a", 1, 1)
+	require.ErrorIs(t, err, ErrBusy)
+	assert.Len(t, p.keys, 1)
+	release()
+	assert.Empty(t, p.keys)
 }
