@@ -1,6 +1,7 @@
 package eventlog_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"testing"
@@ -65,14 +66,7 @@ func TestID_Compare_ordersByTimeThenNumber(t *testing.T) {
 	}
 	for i, a := range ordered {
 		for j, b := range ordered {
-			switch {
-			case i < j:
-				require.Equal(t, -1, a.Compare(b), "%s and %s", a, b)
-			case i == j:
-				require.Equal(t, 0, a.Compare(b), "%s and %s", a, b)
-			default:
-				require.Equal(t, 1, a.Compare(b), "%s and %s", a, b)
-			}
+			require.Equal(t, cmp.Compare(i, j), a.Compare(b), "%s and %s", a, b)
 		}
 	}
 }

@@ -131,6 +131,7 @@ func seconds(after float64) float64 {
 
 func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
 	r := newRecording(t)
+	require.Equal(t, activity.Result{}, r.record(t), "of nothing there is no entry")
 	result := r.record(t,
 		does("s1", "u1", "third", 3), does("s2", "u2", "other", 9), does("s1", "u1", "first", 1),
 		does("s1", "u1", "second", 2), does("s1", "u1", "also third", 3), does("s3", "", "alone", 0))
@@ -243,51 +244,6 @@ func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
 	require.Empty(t, r.stored(t, ""))
 }
 
-// Common clients take events of at most 64 KiB.
-func TestRecorder_splitsBatchesTooLargeForAClient(t *testing.T) {
-	const total = 150
-	r := newRecording(t)
-	r.record(t, does("s1", "u1", "earlier", -1))
-	r.batches(t)
-	var events []activity.Event
-	for n := range total {
-		e := does("s1", "u1", fmt.Sprint("action ", n), float64(n))
-		if n < 75 { // so that the parts of the batch differ
-			e.Action.RawURL += strings.Repeat("<", 1500)
-		}
-		events = append(events, e)
-	}
-	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, append(events, does("s2", "u1", "other", 0))...))
-	entries := r.entries(t)
-	require.Len(t, entries, 5, "divided by their size, not halved again and again")
-	requireSession(t, entries[:len(entries)-1], total)
-	require.Equal(t, "s2", entries[len(entries)-1].SessionID)
-	require.Len(t, r.stored(t, "u1"), total+2)
-	r.record(t, does("s1", "u1", "later", total))
-	require.Equal(t, []int{total + 1}, activitytest.Indexes(r.batches(t)[0]))
-}
-
-// requireSession fails the test unless the entries, none too large, hold one session with this many
-// actions, a second apart, after one earlier action.
-func requireSession(t *testing.T, entries []eventlog.Entry, total int) {
-	t.Helper()
-	n := 0
-	for _, e := range entries {
-		require.LessOrEqual(t, len(e.Data), 60<<10)
-		var b activity.Batch
-		require.NoError(t, json.Unmarshal(e.Data, &b))
-		require.Len(t, b.Actions, b.Count)
-		require.Equal(t, []string{"s1", "s1", "u1"}, []string{e.SessionID, b.SessionID, b.UserID})
-		for _, a := range b.Actions {
-			require.Equal(t, fmt.Sprint("action ", n), a.Title)
-			require.Equal(t, 1+n, a.Index)
-			n++
-			require.Equal(t, seconds(min(float64(n), float64(total-1))), a.TimestampEnd, "also across entries")
-		}
-	}
-	require.Equal(t, total, n)
-}
-
 func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "a", 1))
@@ -382,12 +338,6 @@ func TestRecorder_takesASignInOnce(t *testing.T) {
 	require.Nil(t, batch)
 }
 
-func TestRecorder_ofNothing_doesNothing(t *testing.T) {
-	r := newRecording(t)
-	require.Equal(t, activity.Result{}, r.record(t))
-	require.Empty(t, r.batches(t))
-}
-
 func TestRecorder_leavesTheCallersEventsAlone(t *testing.T) {
 	r := newRecording(t)
 	events := []activity.Event{does("s1", "u1", "b", 2), does("s1", "u1", "a", 1)}
@@ -454,20 +404,6 @@ func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 		conversations)
 }
 
-func TestRecorder_countsActionsByProductAndType(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	r := musttest.New(eventlog.NewRecorder(newMemoryLog(), &eventlog.RecorderOptions{Metrics: reg}))
-	view := does("s1", "u1", "view", 1)
-	view.Action.Type = activity.TypePageview
-	for range 2 { // the second time they are duplicates
-		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3),
-			identifies("s1", "u1", "", 4)})
-		require.NoError(t, err)
-	}
-	require.Equal(t, map[string]float64{product + " pageview": 1, product + " click": 2},
-		metricstest.By(t, reg, "liveactivity_actions_total", "product_id", "type"))
-}
-
 // Requests overlap in part, and the actions of a session come from everywhere at once. Each action
 // is there once, and the index follows the order of the log.
 func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
@@ -502,33 +438,48 @@ func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 	r.requireEachOnce(t, 10)
 }
 
-// A request of very many actions of a session is recorded in several steps, too, and it makes no
-// difference.
-func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
+// A request of very many actions of a session is recorded in several steps, and in batches that are not
+// too large for a client: common ones take events of at most 64 KiB. It makes no difference.
+func TestRecorder_dividesTheActionsOfASession(t *testing.T) {
 	const total = 2000
 	r := newRecording(t)
+	r.record(t, does("s1", "u0", "earlier", -1))
+	r.batches(t)
 	events := []activity.Event{identifies("s1", "u0", "ada@example.com", total)}
 	for n := range total {
-		events = append(events, does("s1", fmt.Sprint("u", n/10%10), fmt.Sprint("action ", n), float64(n)))
+		e := does("s1", fmt.Sprint("u", n/10%10), fmt.Sprint("action ", n), float64(n))
+		if n < 75 { // so that the batches differ
+			e.Action.RawURL += strings.Repeat("<", 1500)
+		}
+		events = append(events, e)
 	}
 	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
 	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...),
 		"who somebody is may be said again")
-	var next int
-	for _, b := range r.batches(t) {
-		require.Equal(t, []string{"u0", "ada@example.com"}, []string{b.UserID, b.Email})
+	entries, bytes, next := r.entries(t), 0, 0
+	for _, e := range entries {
+		require.LessOrEqual(t, len(e.Data), 60<<10)
+		bytes += len(e.Data)
+		var b activity.Batch
+		require.NoError(t, json.Unmarshal(e.Data, &b))
+		require.Len(t, b.Actions, b.Count)
+		require.Equal(t, []string{"s1", "s1", "u0", "ada@example.com"}, []string{e.SessionID, b.SessionID, b.UserID, b.Email})
 		for _, a := range b.Actions {
 			require.Equal(t, fmt.Sprint("action ", next), a.Title)
-			require.Equal(t, next, a.Index)
-			end := noon.Add(time.Duration(next) * time.Second)
+			require.Equal(t, next+1, a.Index)
+			end := float64(next)
 			if next%10 < 9 { // the next action is the same user's
-				end = end.Add(time.Second)
+				end++
 			}
-			require.Equal(t, activity.Seconds(end), a.TimestampEnd, "also across steps")
+			require.Equal(t, seconds(end), a.TimestampEnd, "also across steps and entries")
 			next++
 		}
 	}
 	require.Equal(t, total, next)
+	t.Logf("%d entries of %d bytes", len(entries), bytes)
+	require.Less(t, len(entries), 2*bytes/(60<<10), "divided by their size, not halved again and again")
+	r.record(t, does("s1", "u0", "later", total))
+	require.Equal(t, []int{total + 1}, activitytest.Indexes(r.batches(t)[0]))
 }
 
 // recordAtOnce records requests concurrently, by the recorders of three servers over one log, and
@@ -580,16 +531,17 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 
 func TestRecorder_metersItsResult(t *testing.T) {
 	var metered tracing.Flow
-	log := musttest.New(memorylog.New(nil))
+	log, reg := newMemoryLog(), prometheus.NewRegistry()
 	recorder := musttest.New(eventlog.NewRecorder(log,
-		&eventlog.RecorderOptions{Meter: func(productID string, f tracing.Flow) {
+		&eventlog.RecorderOptions{Metrics: reg, Meter: func(productID string, f tracing.Flow) {
 			assert.Equal(t, product, productID)
 			metered = metered.Plus(f)
 		}}))
-	old := does("s1", "u1", "old", 0)
+	old, view := does("s1", "u1", "old", 0), does("s2", "u1", "b", 2)
 	old.Time = time.Now().Add(-2 * activity.DefaultTTL)
-	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2),
-		identifies("s1", "u1", "ada@example.com", 3), old}
+	view.Action.Type = activity.TypePageview
+	events := []activity.Event{does("s1", "u1", "a", 1), view, identifies("s1", "u1", "ada@example.com", 3),
+		old}
 	want := tracing.Flow{Accepted: 3, Ignored: 1, Actions: 2}
 	_, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)
@@ -602,6 +554,8 @@ func TestRecorder_metersItsResult(t *testing.T) {
 	_, err = recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
 	require.Error(t, err)
 	assert.Equal(t, want, metered, "what is to be sent again is counted then")
+	assert.Equal(t, map[string]float64{product + " pageview": 1, product + " click": 1},
+		metricstest.By(t, reg, "liveactivity_actions_total", "product_id", "type"))
 }
 
 // A repeated append, without duplicates or from newer documents, is traced once.

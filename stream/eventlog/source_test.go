@@ -30,8 +30,7 @@ import (
 type followed struct {
 	mu    sync.Mutex
 	lines []string
-	ended chan struct{} // closed when Follow has returned
-	err   error         // of Follow, once it has
+	stop  func() error // returns the error of Follow
 }
 
 // delivered returns the lines once the bubble is idle.
@@ -46,11 +45,10 @@ func (f *followed) delivered() []string {
 // takes everything.
 func followSource(t *testing.T, log eventlog.Log, after string, since time.Time,
 	refuse func(feed.Kind) error) *followed {
-	f := &followed{ended: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer close(f.ended)
-		f.err = musttest.New(eventlog.NewSource(log, "acme")).Follow(ctx, after, since, func(e feed.Event) error {
+	f := &followed{}
+	source := musttest.New(eventlog.NewSource(log, "acme"))
+	f.stop = waittest.Run(t, func(ctx context.Context) error {
+		return source.Follow(ctx, after, since, func(e feed.Event) error {
 			if refuse != nil {
 				if err := refuse(e.Kind); err != nil {
 					return err
@@ -61,8 +59,7 @@ func followSource(t *testing.T, log eventlog.Log, after string, since time.Time,
 			f.lines = append(f.lines, lineOf(t, e))
 			return nil
 		})
-	}()
-	t.Cleanup(func() { cancel(); <-f.ended })
+	})
 	return f
 }
 
@@ -106,8 +103,8 @@ func TestSource_deliversRetainedEntriesAndThenNewOnes(t *testing.T) {
 		require.Equal(t, []string{"open", "1", "2", "heartbeat", "3", "heartbeat"}, all.delivered())
 		require.Equal(t, []string{"open", "heartbeat", "3", "heartbeat"}, live.delivered())
 		require.NoError(t, log.Close())
-		<-all.ended
-		require.ErrorIs(t, all.err, eventlog.ErrClosed)
+		synctest.Wait()
+		require.ErrorIs(t, all.stop(), eventlog.ErrClosed)
 	})
 }
 
@@ -166,8 +163,8 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 				}
 				return nil
 			})
-			<-f.ended
-			require.ErrorIs(t, f.err, errFull)
+			synctest.Wait()
+			require.ErrorIs(t, f.stop(), errFull)
 		})
 	}
 }

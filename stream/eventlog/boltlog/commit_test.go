@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,10 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -315,31 +319,59 @@ func filed(t testing.TB, l *Log, user string) int {
 	return len(found.Records)
 }
 
-// Open files the actions in the file again: no dropped and no erased ones, and nothing of an entry that
-// cannot be decoded.
+// Open files the actions in the file again as they were filed when they came: late ones, those of a
+// visitor who signed in, no more of a user than are kept, no dropped and no erased ones, and nothing of
+// an entry that cannot be decoded. Recording goes on as if it had never stopped.
 func TestOpen_filesTheActionsInTheFile(t *testing.T) {
-	dir := t.TempDir()
-	l := openLog(t, dir, nil)
-	append := func(productID string, e eventlog.Entry) {
-		require.NoError(t, l.Append(t.Context(), productID, []eventlog.Entry{e}))
+	const users = 20
+	var events []activity.Event
+	random := rand.New(rand.NewPCG(1, 1))
+	user := func() string { return fmt.Sprint("user", random.IntN(users)) }
+	for n := range 500 {
+		a := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint(n)}, "https://acme.example/")
+		e := activity.Event{ID: fmt.Sprint("event ", n), Time: time.Now().Add(-time.Duration(random.IntN(3600)) * time.Second),
+			SessionID: fmt.Sprint("s", random.IntN(30)), UserID: user(), Action: &a}
+		switch n % 10 {
+		case 0:
+			e.SessionID = ""
+		case 1:
+			e.UserID = ""
+		case 2:
+			e.Action, e.Anonymous, e.UserID, e.Identified = nil, e.UserID, user(), true
+		}
+		events = append(events, e)
 	}
-	for n := range 300 {
-		append(acme, click(t, fmt.Sprint("user", n%20)))
+	dir, opts := t.TempDir(), &Options{MaxEvents: 10}
+	l := openLog(t, dir, opts)
+	record := func() {
+		recorder := musttest.New(eventlog.NewRecorder(l, nil))
+		for request := range slices.Chunk(events, 20) {
+			_, err := recorder.Record(t.Context(), acme, request)
+			require.NoError(t, err)
+		}
 	}
-	append(acme, click(t, "eve"))
-	append(acme, eventlog.Entry{Data: []byte(`{"type":"erase","user_id":"eve","session_ids":["s of eve"]}`)})
-	append(acme, eventlog.Entry{Data: []byte(`{"type":"actions"}`)})
-	append("other", click(t, "ada"))
+	lookups := func() (all []recent.Records) {
+		for n := range users {
+			found, err := l.Activity().Recent(t.Context(), acme, recent.Subject{UserID: fmt.Sprint("user", n)}, 1000)
+			require.NoError(t, err)
+			all = append(all, found.Records)
+		}
+		return all
+	}
+	record()
+	eventlogtest.Append(t, l, acme, click(t, "eve"), eventlogtest.EraseEntry(t, feed.Erasure{UserID: "eve",
+		SessionIDs: []string{"s of eve"}}), eventlog.Entry{Data: []byte(`{"type":"actions"}`)})
+	eventlogtest.Append(t, l, "other", click(t, "ada"))
 	require.NoError(t, l.Drop(t.Context(), "other", 0))
+	want := lookups()
 	require.NoError(t, l.Release())
 
-	l = openLog(t, dir, nil)
-	for n := range 20 {
-		require.Equal(t, 15, filed(t, l, fmt.Sprint("user", n)))
-	}
+	l = openLog(t, dir, opts)
+	require.Equal(t, want, lookups())
 	require.Zero(t, filed(t, l, "eve"))
-	require.Equal(t, map[string]int{acme: 20, "other": 0},
-		map[string]int{acme: l.Stats()[acme].Users, "other": l.Stats()["other"].Users})
-	append(acme, click(t, "user1"))
-	require.Equal(t, 16, filed(t, l, "user1"))
+	require.Zero(t, l.Stats()["other"].Users)
+	record()
+	require.Equal(t, want, lookups(), "events that are sent again change nothing")
+	eventlogtest.Append(t, l, acme, click(t, "new"))
+	require.Equal(t, 1, filed(t, l, "new"))
 }
