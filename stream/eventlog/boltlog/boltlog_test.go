@@ -39,47 +39,32 @@ func TestMain(m *testing.M) {
 const acme = "acme"
 
 func TestLog_keepsTheContract(t *testing.T) {
-	t.Parallel()
-	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return openLog(t, t.TempDir(), &Options{Retention: r})
-	})
-}
-
-func TestLog_filesActions(t *testing.T) {
-	t.Parallel()
-	eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
-		return openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TTL: o.TTL,
-			StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents})
-	})
-}
-
-func TestLog_boundsItsDocuments(t *testing.T) {
-	t.Parallel()
-	eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return openLog(t, t.TempDir(), &Options{Retention: r})
-	})
-}
-
-func TestLog_reportsItsStorage(t *testing.T) {
-	t.Parallel()
-	eventlogtest.TestStorage(t, "bbolt", func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return openLog(t, t.TempDir(), &Options{Retention: r})
-	})
-}
-
-// Readers that cannot be served from memory read the file.
-func TestLog_keepsTheContractWithoutATail(t *testing.T) {
-	t.Parallel()
-	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return openLog(t, t.TempDir(), &Options{Retention: r, TailBytes: 1})
-	})
-}
-
-func TestDocuments_keepTheContract(t *testing.T) {
-	t.Parallel()
-	documenttest.TestStore(t, func(t *testing.T) document.Store {
-		return openLog(t, t.TempDir(), nil).Documents()
-	})
+	open := func(o Options) func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return func(t *testing.T, r eventlog.Retention) eventlog.Log {
+			o.Retention = r
+			return openLog(t, t.TempDir(), &o)
+		}
+	}
+	for name, test := range map[string]func(t *testing.T){
+		"Log":     func(t *testing.T) { eventlogtest.TestLog(t, open(Options{})) },
+		"no tail": func(t *testing.T) { eventlogtest.TestLog(t, open(Options{TailBytes: 1})) }, // readers read the file
+		"State":   func(t *testing.T) { eventlogtest.TestState(t, open(Options{})) },
+		"Storage": func(t *testing.T) { eventlogtest.TestStorage(t, "bbolt", open(Options{})) },
+		"Activity": func(t *testing.T) {
+			eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
+				return openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TTL: o.TTL,
+					StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents})
+			})
+		},
+		"Documents": func(t *testing.T) {
+			documenttest.TestStore(t, func(t *testing.T) document.Store { return openLog(t, t.TempDir(), nil).Documents() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
 }
 
 func TestOpen_saysHowFarItIs(t *testing.T) {

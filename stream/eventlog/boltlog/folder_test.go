@@ -3,13 +3,10 @@
 package boltlog
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,60 +18,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
-
-func init() {
-	children["hold"] = holdFile
-}
-
-// holdFile opens the folder BOLTLOG_TEST_DIR, appends an entry that names the
-// process, prints its session or the error, and waits until standard input ends.
-func holdFile() {
-	session := fmt.Sprint("process ", os.Getpid())
-	log, err := Open(os.Getenv("BOLTLOG_TEST_DIR"), nil)
-	if err == nil {
-		err = log.Append(context.Background(), acme, eventlogtest.Entries(session, 1))
-	}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(session)
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	check(log.Release())
-}
-
-// holder is a process that has opened the folder, or tried to.
-type holder struct {
-	said string
-	stop func() // may be called more than once
-}
-
-// hold starts processes that open the folder at the same time.
-func hold(t *testing.T, dir string, n int) []holder {
-	t.Helper()
-	holders := make([]holder, n)
-	outputs := make([]io.Reader, n)
-	for i := range n {
-		cmd := child(t, "hold", "BOLTLOG_TEST_DIR="+dir)
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
-		outputs[i], err = cmd.StdoutPipe()
-		require.NoError(t, err)
-		cmd.Stderr = os.Stderr
-		require.NoError(t, cmd.Start())
-		holders[i].stop = func() {
-			_ = in.Close()
-			_ = cmd.Wait()
-		}
-		t.Cleanup(holders[i].stop)
-	}
-	for i := range n {
-		line, err := bufio.NewReader(outputs[i]).ReadString('\n')
-		require.NoError(t, err)
-		holders[i].said = strings.TrimSpace(line)
-	}
-	return holders
-}
 
 func TestOpen_makesTheFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
@@ -105,29 +48,23 @@ func TestOpen_refusesAPathThatIsNotAFolder(t *testing.T) {
 	}
 }
 
-// Of processes that start together in a new folder one has it. None takes away entries that another
-// has acknowledged.
+// Of many that start together in a new folder one has it. None takes away entries that another has
+// acknowledged.
 func TestOpen_isForOneOfManyThatStartTogether(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
-	holders := hold(t, dir, 6)
-	var winner string
-	for _, h := range holders {
-		if strings.HasPrefix(h.said, "process ") {
-			require.Empty(t, winner, "two have opened it")
-			winner = h.said
-			continue
+	var winner atomic.Pointer[Log]
+	waittest.Together(6, func(int) {
+		log, err := Open(dir, nil)
+		if err != nil {
+			assert.ErrorIs(t, err, ErrInUse)
+			return
 		}
-		require.Contains(t, h.said, ErrInUse.Error())
-	}
-	require.NotEmpty(t, winner, "%v", holders)
-	for _, h := range holders {
-		h.stop()
-	}
-	log := openLog(t, dir, nil)
-	entries := eventlogtest.Retained(t, log, acme)
-	require.Len(t, entries, 1)
-	require.Equal(t, winner, entries[0].SessionID)
+		assert.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries("s", 1)))
+		assert.Nil(t, winner.Swap(log), "two have opened it")
+	})
+	require.NoError(t, winner.Load().Release())
+	require.Len(t, eventlogtest.Retained(t, openLog(t, dir, nil), acme), 1)
 }
 
 func TestOpen_refusesAFileInUse(t *testing.T) {
