@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -12,9 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/feed"
-	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -48,42 +45,49 @@ func TestNextID_growsStrictly(t *testing.T) {
 	}
 }
 
+// erasures returns so many erasures, a millisecond apart, with these fields.
+func erasures(n int, fields func(i int) string) *engine.Erasures {
+	var x engine.Erasures
+	for i := range n {
+		data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme",%s}`, fields(i))
+		x.Add(eventlog.Entry{ID: eventlog.ID{Milli: uint64(10 + i)}, Data: data})
+	}
+	return &x
+}
+
+// read applies erasures to an entry before them, of a session with these actions. It returns the entry
+// and the time of the fastest of some attempts.
+func read(x *engine.Erasures, session, actions string) (e eventlog.Entry, least time.Duration) {
+	least = time.Hour
+	for range 5 {
+		entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: session,
+			Data: fmt.Appendf(nil, `{"type":"actions","session_id":%q,"actions":[%s]}`, session, actions)}}
+		began := time.Now()
+		x.Apply(entries)
+		e, least = entries[0], min(least, time.Since(began))
+	}
+	return e, least
+}
+
 // Readers take about as long with an erasure that is repeated 3000 times as with a single one.
 func TestErasures_thatAreRepeatedCostNoMoreThanOne(t *testing.T) {
-	read := func(times int) time.Duration {
-		var x engine.Erasures
-		for i := range times {
-			for _, user := range []string{"ada", "bob"} {
-				data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":%q,"session_ids":["s-%s"]}`, user, user)
-				x.Add(eventlog.Entry{ID: eventlog.ID{Milli: 10, Seq: uint64(i)}, Data: data})
-			}
-		}
-		b := activitytest.NewBatch("acme", "s-ada", "ada", activitytest.Click(time.Now(), "Save", "https://a.example/"))
-		b.Actions[0].ID = "e1"
-		least := time.Hour
-		for range 3 {
-			entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s-ada", Data: musttest.New(json.Marshal(b)),
-				Keys: []feed.Key{feed.KeyOf("e1")}}}
-			began := time.Now()
-			x.Apply(entries)
-			least = min(least, time.Since(began))
-			require.Contains(t, string(entries[0].Data), `"erased"`)
-		}
-		return least
+	times := func(n int) time.Duration {
+		e, took := read(erasures(2*n, func(i int) string {
+			user := []string{"ada", "bob"}[i%2]
+			return fmt.Sprintf(`"user_id":%q,"session_ids":["s-%s"]`, user, user)
+		}), "s-ada", `{"user_id":"ada"}`)
+		require.Contains(t, string(e.Data), `"erased"`)
+		return took
 	}
-	assert.Less(t, read(3000), 20*read(1))
+	assert.Less(t, times(3000), 20*times(1))
 }
 
 // A user has many erasures, each with a session of its own. A reader pays for each erasure once,
 // not for each pair of them. An append that trims none of them pays for none.
 func TestErasures_ofManySessionsCostReadersTheirNumber(t *testing.T) {
-	const many = 20_000
-	var x engine.Erasures
+	const many = 10_000
+	x := erasures(many, func(i int) string { return fmt.Sprintf(`"user_id":"ada","session_ids":["s%d"]`, i) })
 	pairs := make([]*int, 0, many)
-	for i := range many {
-		data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":"ada","session_ids":["s%d"]}`, i)
-		x.Add(eventlog.Entry{ID: eventlog.ID{Milli: 10, Seq: uint64(i)}, Data: data})
-	}
 	began := time.Now()
 	for range many {
 		if one := new(int); !slices.Contains(pairs, one) {
@@ -91,74 +95,48 @@ func TestErasures_ofManySessionsCostReadersTheirNumber(t *testing.T) {
 		}
 	}
 	ofPairs := time.Since(began)
-	read, cut := time.Hour, time.Hour
+	e, took := read(x, "s", `{"user_id":"ada"}`)
+	require.Contains(t, string(e.Data), `"erased"`)
+	cut := time.Hour
 	for range 5 {
-		entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s",
-			Data: []byte(`{"type":"actions","session_id":"s","actions":[{"user_id":"ada"}]}`)}}
-		began = time.Now()
-		x.Apply(entries)
-		read = min(read, time.Since(began))
-		require.Contains(t, string(entries[0].Data), `"erased"`)
 		began = time.Now()
 		x.DropUpTo(eventlog.ID{Milli: 5})
 		cut = min(cut, time.Since(began))
 	}
-	assert.Less(t, 3*read, ofPairs)
-	assert.Less(t, 5*cut, read)
+	assert.Less(t, 3*took, ofPairs)
+	assert.Less(t, 5*cut, took)
 }
 
 // A reader pays once for each of many erasures of one user. The number of actions in an entry does
 // not matter, whether they are of that user or of another whose address may be the person's.
 func TestErasures_costAnEntryTheirNumberNotItsActions(t *testing.T) {
-	const sessions = 10_000
-	var x engine.Erasures
-	for i := range sessions {
-		session, digest := fmt.Sprintf("s%d", i), feed.EmailDigest("ada@x.example")
-		data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":"ada","session_ids":[%q],`+
-			`"kept":{%q:["bob"]},"emails_sha256":[%q]}`, session, session, digest)
-		x.Add(eventlog.Entry{ID: eventlog.ID{Milli: 10, Seq: uint64(i)}, Data: data})
+	x := erasures(10_000, func(i int) string {
+		return fmt.Sprintf(`"user_id":"ada","session_ids":["s%d"],"kept":{"s%[1]d":["bob"]},"emails_sha256":[%q]`, i,
+			feed.EmailDigest("ada@x.example"))
+	})
+	of := func(actions int) time.Duration {
+		e, took := read(x, "s7", strings.Repeat(`{"user_id":"ada"},{"user_id":"bob","email":"bob@x.example"},`, actions)+
+			`{"user_id":"bob","email":"ada@x.example"}`)
+		b, err := e.Decode()
+		require.NoError(t, err)
+		require.Len(t, b.Actions, actions+1)
+		require.Empty(t, b.Actions[actions].Email)
+		require.NotContains(t, string(e.Data), "ada")
+		return took
 	}
-	read := func(actions int) time.Duration {
-		doings := strings.Repeat(`{"user_id":"ada"},{"user_id":"bob","email":"bob@x.example"},`, actions) +
-			`{"user_id":"bob","email":"ada@x.example"}`
-		least := time.Hour
-		for range 5 {
-			entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s7",
-				Data: []byte(`{"type":"actions","session_id":"s7","actions":[` + doings + `]}`)}}
-			began := time.Now()
-			x.Apply(entries)
-			least = min(least, time.Since(began))
-			b, err := entries[0].Decode()
-			require.NoError(t, err)
-			require.Len(t, b.Actions, actions+1)
-			require.Empty(t, b.Actions[actions].Email)
-			require.NotContains(t, string(entries[0].Data), "ada")
-		}
-		return least
-	}
-	assert.Less(t, read(1000), 50*read(1))
+	assert.Less(t, of(1000), 50*of(1))
 }
 
 // Erasures are kept for as long as the log has an entry before them.
 func TestErasures_DropUpTo_keepsLaterOnes(t *testing.T) {
-	var x engine.Erasures
-	for _, at := range []uint64{30, 10, 20} {
-		x.Add(eventlog.Entry{ID: eventlog.ID{Milli: at},
-			Data: fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":"u%d","session_ids":[]}`, at)})
-	}
-	isErased := func(user string) bool {
-		entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s",
-			Data: fmt.Appendf(nil, `{"type":"actions","session_id":"s","actions":[{"user_id":%q}]}`, user)}}
-		x.Apply(entries)
-		return strings.Contains(string(entries[0].Data), `"erased"`)
-	}
-	for _, c := range []struct {
-		upTo uint64
-		left []bool
-	}{{9, []bool{true, true, true}}, {10, []bool{false, true, true}}, {25, []bool{false, false, true}},
-		{30, []bool{false, false, false}}} {
-		x.DropUpTo(eventlog.ID{Milli: c.upTo})
-		assert.Equal(t, c.left, []bool{isErased("u10"), isErased("u20"), isErased("u30")}, "up to %d", c.upTo)
+	x := erasures(3, func(i int) string { return fmt.Sprintf(`"user_id":"u%d","session_ids":[]`, i) })
+	for upTo, left := range [][]bool{{true, true, true}, {false, true, true}, {false, false, true},
+		{false, false, false}} {
+		x.DropUpTo(eventlog.ID{Milli: uint64(9 + upTo)})
+		for i, want := range left {
+			e, _ := read(x, "s", fmt.Sprintf(`{"user_id":"u%d"}`, i))
+			assert.Equal(t, want, strings.Contains(string(e.Data), `"erased"`), "u%d up to %d", i, 9+upTo)
+		}
 	}
 }
 

@@ -22,31 +22,17 @@ import (
 )
 
 func TestLog_keepsTheContract(t *testing.T) {
-	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log {
+	open := func(_ *testing.T, r eventlog.Retention) eventlog.Log {
 		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
-	})
-}
-
-func TestLog_filesActions(t *testing.T) {
-	eventlogtest.TestActivity(t, func(_ *testing.T, o activitytest.Options) eventlog.Log {
-		return musttest.New(memorylog.New(&memorylog.Options{Retention: retention(o), MaxEvents: o.MaxEvents}))
-	})
-}
-
-// retention returns the retention of a log whose users' actions have these bounds.
-func retention(o activitytest.Options) eventlog.Retention {
-	return eventlog.Retention{TTL: o.TTL, StateMaxBytes: o.MaxBytes / 3 * 8}
-}
-
-func TestLog_boundsDocuments(t *testing.T) {
-	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log {
-		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
-	})
-}
-
-func TestLog_reportsItsStorage(t *testing.T) {
-	eventlogtest.TestStorage(t, "memory", func(_ *testing.T, r eventlog.Retention) eventlog.Log {
-		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
+	}
+	eventlogtest.TestLog(t, open)
+	t.Run("State", func(t *testing.T) { eventlogtest.TestState(t, open) })
+	t.Run("Storage", func(t *testing.T) { eventlogtest.TestStorage(t, "memory", open) })
+	t.Run("Activity", func(t *testing.T) {
+		eventlogtest.TestActivity(t, func(_ *testing.T, o activitytest.Options) eventlog.Log {
+			return musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: o.TTL,
+				StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents}))
+		})
 	})
 }
 
@@ -60,47 +46,21 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 		musttest.Mistakes(t, err))
 }
 
-// The bound is each product's own.
-func TestLog_staysWithinItsSize(t *testing.T) {
-	const limit = 100 << 10
-	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: limit}}))
-	require.NoError(t, log.Append(t.Context(), "quiet", eventlogtest.Entries("quiet", 1)))
-	for n := range 1000 {
-		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
-		stats := log.Stats()[product]
-		require.LessOrEqual(t, stats.Bytes, int64(limit))
-		require.GreaterOrEqual(t, stats.Bytes, int64(stats.Entries*1000), "what the entries hold is counted")
-		require.EqualValues(t, n+1, int64(stats.Entries)+stats.Dropped, "an entry is held or counted as dropped")
-	}
-	require.Greater(t, log.Stats()[product].Entries, limit/1000/2, "the room is used")
-	require.Equal(t, 1, log.Stats()["quiet"].Entries)
-	require.Zero(t, log.Stats()["quiet"].Dropped)
-}
-
 func TestLog_doesNotCountExpiredEntriesAsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
+		log := musttest.New(memorylog.New(nil))
 		eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 3)...)
-		time.Sleep(59 * time.Minute)
+		time.Sleep(eventlog.DefaultTTL - time.Minute)
 		eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 3))
-		require.Equal(t, 4, log.Stats()[product].Entries, "kept for the hour")
+		require.Equal(t, 4, log.Stats()[product].Entries)
 		time.Sleep(2 * time.Minute)
+		require.NotZero(t, eventlogtest.Bounds(t, log, product).Oldest)
 		require.NoError(t, log.Expire(t.Context()))
 		require.Equal(t, 1, log.Stats()[product].Entries)
-		time.Sleep(time.Hour)
+		time.Sleep(eventlog.DefaultTTL)
+		require.Zero(t, eventlogtest.Bounds(t, log, product).Oldest)
 		require.NoError(t, log.Expire(t.Context()))
 		require.Equal(t, eventlog.Stats{}, log.Stats()[product])
-	})
-}
-
-func TestLog_zeroRetentionIsTheDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
-		eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
-		time.Sleep(eventlog.DefaultTTL - time.Second)
-		require.NotZero(t, eventlogtest.Bounds(t, log, product).Oldest)
-		time.Sleep(2 * time.Second)
-		require.Zero(t, eventlogtest.Bounds(t, log, product).Oldest)
 	})
 }
 
