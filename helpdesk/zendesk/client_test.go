@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -41,8 +43,7 @@ func newAccount(t testing.TB, opts helpdesktest.ZendeskOptions) account {
 func clientOf(t testing.TB, fake *helpdesktest.Zendesk, config zendesk.Config) *zendesk.Client {
 	t.Helper()
 	config.BaseURL = fake.URL()
-	client, err := zendesk.New(config, &helpdesk.Options{HTTP: fake.Client()})
-	require.NoError(t, err)
+	client := musttest.New(zendesk.New(config, &helpdesk.Options{HTTP: fake.Client()}))
 	return client
 }
 
@@ -62,8 +63,7 @@ const note = "session_id: s1\ntimestamp: 2026-11-22 02:15:04 UTC\n\n[1] User lan
 
 func TestClient_Note_isAnInternalCommentWithItsLines(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	id, err := a.client.Note(t.Context(), a.ticket, note)
-	require.NoError(t, err)
+	id := musttest.New(a.client.Note(t.Context(), a.ticket, note))
 	r := a.Requests()[0]
 	assert.Equal(t, "PUT /api/v2/tickets/"+a.ticket+".json", r.Method+" "+r.Path)
 	assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
@@ -88,10 +88,11 @@ var hostile = []string{
 
 func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
+	assert.Equal(t, "ab[1m\tc<br>{\u200b{ticket.id}\u200b}", a.client.Render("a\x00b\x1b[1m\tc\n{\x00{ticket.id}\x00}"),
+		"a control character is dropped, and joins no braces")
 	for i, text := range hostile {
 		began := time.Now()
-		id, err := a.client.Note(t.Context(), a.ticket, text)
-		require.NoError(t, err)
+		id := musttest.New(a.client.Note(t.Context(), a.ticket, text))
 		written := a.Comments(a.ticket)[i+1]
 		assert.True(t, text == written.Text, "%.200q instead of %.200q", written.Text, text)
 		assert.NotRegexp(t, `\{\{|\}\}|\{%|%\}`, a.client.Render(text))
@@ -99,14 +100,6 @@ func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, id, found)
 	}
-}
-
-func TestClient_Note_dropsControlCharacters(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	_, err := a.client.Note(t.Context(), a.ticket, "a\x00b\x1b[1m\tc\n{\x00{ticket.id}\x00}")
-	require.NoError(t, err)
-	assert.Contains(t, string(a.Requests()[0].Body), `"html_body":"ab[1m\tc<br>{`+"\u200b{ticket.id}\u200b}\"",
-		"and joins no braces")
 }
 
 func TestClient_ConversationURL_leadsToTheTicket(t *testing.T) {
@@ -133,80 +126,75 @@ func TestClient_Fits_countsTheRenderedText(t *testing.T) {
 }
 
 func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
-	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerTicket: -1,
-		UpdatesPerMinute: -1, RequestsPerMinute: -1})
-	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
-	client := clientOf(t, fake, minting)
+	a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1, UpdatesPerMinute: -1, RequestsPerMinute: -1})
+	client := clientOf(t, a.Zendesk, minting)
 	writeAtOnce := func() {
 		waittest.Together(50, func(int) {
-			_, err := client.Note(t.Context(), ticket, "note")
+			_, err := client.Note(t.Context(), a.ticket, "note")
 			assert.NoError(t, err)
 		})
 	}
 	writeAtOnce()
-	assert.Equal(t, 1, fake.Minted())
-	r := fake.Requests()[0]
+	assert.Equal(t, 1, a.Minted())
+	r := a.Requests()[0]
 	assert.Equal(t, "POST /oauth/tokens", r.Method+" "+r.Path)
 	assert.Empty(t, r.Header.Get("Authorization"))
 	assert.JSONEq(t, `{"grant_type":"client_credentials","client_id":"zendesk-client",`+
 		`"client_secret":"zendesk-client-secret","scope":"read write"}`, string(r.Body))
 
-	fake.ExpireTokens()
+	a.ExpireTokens()
 	writeAtOnce()
-	assert.Equal(t, 2, fake.Minted(), "those that were refused at the same time share one")
-	assert.Len(t, fake.Notes(ticket), 100)
+	assert.Equal(t, 2, a.Minted(), "those that were refused at the same time share one")
+	assert.Len(t, a.Notes(a.ticket), 100)
 }
 
 func TestClient_keepsATokenThatIsNewerThanTheOneRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-		ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
-		client := clientOf(t, fake, zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID,
-			OAuthClientSecret: helpdesktest.ZendeskClientSecret})
-		fake.Fail(helpdesktest.Fault{Delay: 5 * time.Second, Times: 1})
+		a := newAccount(t, helpdesktest.ZendeskOptions{})
+		config := minting
+		config.OAuthToken = "expired"
+		client := clientOf(t, a.Zendesk, config)
+		a.Fail(helpdesktest.Fault{Delay: 5 * time.Second, Times: 1})
 		var slow sync.WaitGroup
 		slow.Go(func() {
-			_, err := client.Note(t.Context(), ticket, "slow")
+			_, err := client.Note(t.Context(), a.ticket, "slow")
 			assert.NoError(t, err)
 		})
 		synctest.Wait()
-		_, err := client.Note(t.Context(), ticket, "fast")
-		require.NoError(t, err)
+		musttest.New(client.Note(t.Context(), a.ticket, "fast"))
 		slow.Wait()
-		assert.Equal(t, []string{"fast", "slow"}, fake.Notes(ticket))
-		assert.Equal(t, 1, fake.Minted())
+		assert.Equal(t, []string{"fast", "slow"}, a.Notes(a.ticket))
+		assert.Equal(t, 1, a.Minted())
 	})
 }
 
 func TestClient_replacesAnOAuthTokenThatIsRefused(t *testing.T) {
-	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
+	const token, expired = helpdesktest.ZendeskOAuthToken, "expired"
+	renewing := minting
+	renewing.OAuthToken = expired
 	for _, test := range []struct {
-		config   zendesk.Config
-		status   int
-		minted   int
-		requests int
+		config           zendesk.Config
+		refused          bool
+		minted, requests int
 	}{
-		{zendesk.Config{OAuthToken: helpdesktest.ZendeskOAuthToken}, 0, 0, 1},
-		{zendesk.Config{OAuthToken: helpdesktest.ZendeskOAuthToken, Email: "x@y", APIToken: "wrong"}, 0, 0, 1},
-		{zendesk.Config{OAuthToken: "expired"}, 401, 0, 1},
-		{zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID,
-			OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0, 1, 3},
-		{zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: "wrong"}, 401, 1, 1},
-		{zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: "wrong"}, 401, 1, 1},
+		{zendesk.Config{OAuthToken: token}, false, 0, 1},
+		{zendesk.Config{OAuthToken: token, Email: "x@y", APIToken: "wrong"}, false, 0, 1},
+		{zendesk.Config{OAuthToken: expired}, true, 0, 1},
+		{renewing, false, 1, 3},
+		{zendesk.Config{OAuthClientID: minting.OAuthClientID, OAuthClientSecret: "wrong"}, true, 1, 1},
+		{zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: "wrong"}, true, 1, 1},
 	} {
-		before := len(fake.Requests())
-		_, err := clientOf(t, fake, test.config).Note(t.Context(), ticket, "note")
-		if test.status == 0 {
-			require.NoError(t, err)
-		} else {
+		before := len(a.Requests())
+		_, err := clientOf(t, a.Zendesk, test.config).Note(t.Context(), a.ticket, "note")
+		if assert.Equal(t, test.refused, err != nil); test.refused {
 			failed := apiError(t, err)
-			assert.Equal(t, test.status, failed.Status)
+			assert.Equal(t, 401, failed.Status)
 			assert.True(t, failed.AccountWide())
 			assert.False(t, failed.Ambiguous)
 		}
-		assert.Equal(t, test.minted, fake.Minted())
-		assert.Len(t, fake.Requests(), before+test.requests)
+		assert.Equal(t, test.minted, a.Minted())
+		assert.Len(t, a.Requests(), before+test.requests)
 	}
 }
 
@@ -224,42 +212,40 @@ func TestClient_withoutCredentialsSaysSo(t *testing.T) {
 func TestClient_Note_isNotAmbiguousWithoutAToken(t *testing.T) {
 	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "slow": {Delay: time.Minute},
 		"broken": {Status: 500}, "refused": {Status: 404}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-				fault.Path = "/oauth/tokens"
-				fake.Fail(fault)
-				_, err := clientOf(t, fake, minting).Note(t.Context(), "1", "note")
-				failed := apiError(t, err)
-				assert.False(t, failed.Ambiguous)
-				assert.False(t, failed.Gone)
-				assert.True(t, failed.AccountWide())
-				assert.Equal(t, name != "refused", failed.Temporary())
-			})
+		synctest.Test(t, func(t *testing.T) {
+			a := newAccount(t, helpdesktest.ZendeskOptions{})
+			fault.Path = "/oauth/tokens"
+			a.Fail(fault)
+			_, err := clientOf(t, a.Zendesk, minting).Note(t.Context(), a.ticket, "note")
+			failed := apiError(t, err)
+			assert.False(t, failed.Ambiguous, name)
+			assert.False(t, failed.Gone, name)
+			assert.True(t, failed.AccountWide(), name)
+			assert.Equal(t, name != "refused", failed.Temporary(), name)
 		})
 	}
 }
 
 func TestClient_Note_namesTheFailure(t *testing.T) {
 	for name, test := range map[string]struct {
-		prepare func(a account)
-		want    helpdesk.APIError
-		wide    bool
+		fault helpdesktest.Fault
+		want  helpdesk.APIError
+		wide  bool
 	}{
-		"closed": {func(a account) { a.SetStatus(a.ticket, "closed") },
-			helpdesk.APIError{Status: 422, Code: "RecordInvalid", Gone: true}, false},
-		"collision": {func(a account) { a.Fail(helpdesktest.Fault{Status: 409}) },
-			helpdesk.APIError{Status: 409, Code: "UpdateConflict"}, false},
-		"forbidden": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403}) },
-			helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
-		"one forbidden ticket": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Path: "/tickets/" + a.ticket}) },
+		"closed":    {helpdesktest.Fault{}, helpdesk.APIError{Status: 422, Code: "RecordInvalid", Gone: true}, false},
+		"collision": {helpdesktest.Fault{Status: 409}, helpdesk.APIError{Status: 409, Code: "UpdateConflict"}, false},
+		"forbidden": {helpdesktest.Fault{Status: 403}, helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
+		"one forbidden ticket": {helpdesktest.Fault{Status: 403, Path: "/tickets/"},
 			helpdesk.APIError{Status: 403, Code: "Forbidden", OneConversation: true}, false},
-		"no right to write": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Method: "PUT"}) },
+		"no right to write": {helpdesktest.Fault{Status: 403, Method: "PUT"},
 			helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAccount(t, helpdesktest.ZendeskOptions{})
-			test.prepare(a)
+			if a.Fail(test.fault); name == "closed" {
+				a.Heal()
+				a.SetStatus(a.ticket, "closed")
+			}
 			_, err := a.client.Note(t.Context(), a.ticket, "note")
 			failed := *apiError(t, err)
 			assert.Equal(t, test.wide, failed.AccountWide())
@@ -273,13 +259,19 @@ func TestClient_Note_namesTheFailure(t *testing.T) {
 // vendor answers as written, for bodies that the fake does not have.
 func vendor(t *testing.T, answers map[string]string) *zendesk.Client {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return served(t, func(w http.ResponseWriter, r *http.Request) {
 		status, body, _ := strings.Cut(answers[r.Method+" "+r.URL.Path], " ")
-		if len(status) == 3 {
-			w.WriteHeader(int(status[0]-'0')*100 + int(status[1]-'0')*10 + int(status[2]-'0'))
+		if code, err := strconv.Atoi(status); err == nil {
+			w.WriteHeader(code)
 		}
 		_, _ = w.Write([]byte(body))
-	}))
+	})
+}
+
+// served returns a client of an account that a handler stands for.
+func served(t *testing.T, handler http.HandlerFunc) *zendesk.Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
 }
@@ -334,18 +326,11 @@ func TestClient_FindNote_asksForItsOwnUserOnce(t *testing.T) {
 		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
 		require.NoError(t, err)
 	}
-	asked := 0
-	for _, r := range a.Requests() {
-		if strings.HasPrefix(r.Path, "/api/v2/users/me") {
-			asked++
-		}
-	}
-	assert.Equal(t, 1, asked)
+	assert.Len(t, a.Requests(), 1+3)
 
 	a = newAccount(t, helpdesktest.ZendeskOptions{})
-	_, err := a.client.Note(t.Context(), a.ticket, "x")
-	require.NoError(t, err)
-	_, _, err = a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
+	musttest.New(a.client.Note(t.Context(), a.ticket, "x"))
+	_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
 	require.NoError(t, err)
 	assert.Len(t, a.Requests(), 2, "the answer to a note says it, too")
 }
@@ -374,35 +359,29 @@ func TestClient_FindNote_readsListsThatAreNotSorted(t *testing.T) {
 			{"id":2,"author_id":5,"public":false,"body":"new","created_at":"2026-11-22T03:00:00Z"},
 			{"id":3,"author_id":6,"public":false,"body":"an agent's","created_at":"2026-11-22T03:00:01Z"}]}`,
 	})
-	_, found, err := client.FindNote(t.Context(), "7", "an agent's", "1", time.Time{})
-	require.NoError(t, err)
-	assert.False(t, found)
-	id, found, err := client.FindNote(t.Context(), "7", "new", "1", time.Time{})
-	require.NoError(t, err)
-	assert.True(t, found)
-	assert.Equal(t, "2", id)
-	_, found, err = client.FindNote(t.Context(), "7", "old", "", time.Date(2026, 11, 22, 2, 30, 0, 0, time.UTC))
-	require.NoError(t, err)
-	assert.False(t, found)
+	for text, want := range map[string]string{"an agent's": "", "new": "2", "old": ""} {
+		after, since := "1", time.Time{}
+		if text == "old" {
+			after, since = "", time.Date(2026, 11, 22, 2, 30, 0, 0, time.UTC)
+		}
+		id, found, err := client.FindNote(t.Context(), "7", text, after, since)
+		require.NoError(t, err)
+		assert.Equal(t, want, id, text)
+		assert.Equal(t, want != "", found, text)
+	}
 }
 
 func TestClient_IsRequesters_excludesTextsOfAgentsAndTheService(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	is := func(message string) bool {
-		is, err := a.client.IsRequesters(t.Context(), a.ticket, message)
-		require.NoError(t, err)
-		return is
-	}
+	is := func(message string) bool { return musttest.New(a.client.IsRequesters(t.Context(), a.ticket, message)) }
 	a.UserReply(target, a.ticket, "Where is <it> & \"that\"?\nThanks")
 	assert.True(t, is("Where is <it> & \"that\"?\nThanks"))
 	assert.True(t, is(`Where is &lt;it&gt; &amp; &quot;that&quot;? Thanks`), "as a placeholder may show it")
 	a.AgentReply(target, a.ticket, "Under Billing.")
 	assert.False(t, is("Under Billing."))
-	_, err := a.client.Reply(t.Context(), a.ticket, "In the **settings**.")
-	require.NoError(t, err)
+	musttest.New(a.client.Reply(t.Context(), a.ticket, "In the **settings**."))
 	assert.False(t, is("In the **settings**."))
-	_, err = a.client.Note(t.Context(), a.ticket, "Thanks!")
-	require.NoError(t, err)
+	musttest.New(a.client.Note(t.Context(), a.ticket, "Thanks!"))
 	assert.True(t, is("Thanks!"), "a note that says the same is not public")
 	a.UserReply(target, a.ticket, "Thanks!")
 	assert.True(t, is("Thanks!"))
@@ -410,7 +389,7 @@ func TestClient_IsRequesters_excludesTextsOfAgentsAndTheService(t *testing.T) {
 	assert.False(t, is("Thanks!"), "the newest counts")
 
 	a.DeleteTicket(a.ticket)
-	_, err = a.client.IsRequesters(t.Context(), a.ticket, "x")
+	_, err := a.client.IsRequesters(t.Context(), a.ticket, "x")
 	assert.True(t, helpdesk.IsGone(err))
 }
 
@@ -422,17 +401,14 @@ func TestClient_IsRequesters_excludesTextsOfAPersonInCopy(t *testing.T) {
 			{"id":2,"author_id":12,"public":true,"body":"Any news?","created_at":"2026-11-22T02:31:00Z"},
 			{"id":1,"author_id":11,"public":true,"body":"Where?","created_at":"2026-11-22T02:30:00Z"}]}`})
 	for message, want := range map[string]bool{"Where?": true, "Any news?": false} {
-		is, err := client.IsRequesters(t.Context(), "7", message)
-		require.NoError(t, err)
-		assert.Equal(t, want, is, message)
+		assert.Equal(t, want, musttest.New(client.IsRequesters(t.Context(), "7", message)), message)
 	}
 }
 
 func TestClient_IsRequesters_trustsTheTriggerForMessagingTickets(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{Messaging: true})
 	a.UserReply(target, a.ticket, "Where?")
-	is, err := a.client.IsRequesters(t.Context(), a.ticket, "Where?")
-	require.NoError(t, err)
+	is := musttest.New(a.client.IsRequesters(t.Context(), a.ticket, "Where?"))
 	assert.True(t, is)
 }
 
@@ -441,10 +417,8 @@ func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
 	var config map[string]any
 	require.NoError(t, json.Unmarshal(a.Config(), &config))
 	open := func() helpdesk.Desk {
-		data, err := json.Marshal(config)
-		require.NoError(t, err)
-		desk, err := zendesk.Kind.Open(data, &helpdesk.Options{HTTP: a.Client()})
-		require.NoError(t, err)
+		data := musttest.New(json.Marshal(config))
+		desk := musttest.New(zendesk.Kind.Open(data, &helpdesk.Options{HTTP: a.Client()}))
 		return desk
 	}
 	assert.Nil(t, open().Capabilities().Redactor)
@@ -458,7 +432,7 @@ func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
 
 func TestClient_Redact_marksAllTextAndLinks(t *testing.T) {
 	var sent string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client := served(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			body := make([]byte, r.ContentLength)
 			_, _ = r.Body.Read(body)
@@ -469,9 +443,7 @@ func TestClient_Redact_marksAllTextAndLinks(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"comments":[{"id":8,"html_body":"<div>mail <a href=\"mailto:a@b\">a@b</a><br> ` +
 			`<br>x</div>"}]}`))
-	}))
-	defer server.Close()
-	client := newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
+	})
 	require.NoError(t, client.Redact(t.Context(), "7", "8"))
 	path, body, _ := strings.Cut(sent, " ")
 	assert.Equal(t, "/api/v2/comment_redactions/8", path)
@@ -481,8 +453,7 @@ func TestClient_Redact_marksAllTextAndLinks(t *testing.T) {
 
 func TestClient_Redact_needsTheRight(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	id, err := a.client.Note(t.Context(), a.ticket, "one")
-	require.NoError(t, err)
+	id := musttest.New(a.client.Note(t.Context(), a.ticket, "one"))
 	failed := apiError(t, a.client.Redact(t.Context(), a.ticket, id))
 	assert.Equal(t, 403, failed.Status)
 	assert.False(t, failed.AccountWide(), "notes can still be written")
@@ -517,15 +488,13 @@ func TestClient_tellsTheLimitOfATicketFromTheAccounts(t *testing.T) {
 			"resets=999999999"}, "", true, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			client := served(t, func(w http.ResponseWriter, _ *http.Request) {
 				for name, value := range test.header {
 					w.Header().Set(name, value)
 				}
 				w.WriteHeader(http.StatusTooManyRequests)
 				_, _ = w.Write([]byte(test.body))
-			}))
-			defer server.Close()
-			client := newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
+			})
 			_, err := client.Note(t.Context(), "7", "note")
 			failed := apiError(t, err)
 			assert.Equal(t, test.ticket, failed.OneConversation)
@@ -566,8 +535,7 @@ func TestClient_Pause_leavesALittleOfTheAccountsLimitToOthers(t *testing.T) {
 		a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 40, UpdatesPerTicket: -1})
 		written := 0
 		for ; a.client.Pause("1") == 0; written++ {
-			_, err := a.client.Note(t.Context(), a.ticket, "note")
-			require.NoError(t, err)
+			musttest.New(a.client.Note(t.Context(), a.ticket, "note"))
 		}
 		assert.Equal(t, 38, written)
 		requests, window := a.client.Rate()

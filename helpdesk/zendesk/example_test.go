@@ -41,26 +41,6 @@ func ExampleClient_Note() {
 	// Twice.
 }
 
-// A handler verifies and reads one of Zendesk's webhooks.
-func ExampleClient_Webhook() {
-	account := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-	client, err := zendesk.New(zendesk.Config{BaseURL: account.URL(),
-		SigningSecret: zendesk.Secrets{helpdesktest.ZendeskSigningSecret}}, nil)
-	if err != nil {
-		panic(err)
-	}
-	handle := func(r *http.Request) {
-		body := make([]byte, r.ContentLength)
-		_, _ = r.Body.Read(body)
-		event, err := client.Webhook(r.Header, body, time.Now())
-		fmt.Println(event.Type == helpdesk.EventMessage, event.Message, err)
-	}
-	ticket, _ := account.NewTicket("https://hooks.example/chatbot-webhook/acme", "jane@acme.example", "Help!")
-	reply := account.UserReply("https://hooks.example/zendesk/chat/acme", ticket, "Where is my invoice?")
-	handle(reply)
-	// Output: true Where is my invoice? <nil>
-}
-
 // An account is set up, and once more without effect.
 func ExampleClient_Provision() {
 	account := helpdesktest.NewZendesk(nil)

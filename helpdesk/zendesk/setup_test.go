@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -24,11 +25,9 @@ func TestURLs_leadToTheService(t *testing.T) {
 		"http://localhost:8080":      "http://localhost:8080", "[::1]:8080": "https://[::1]:8080",
 		"10.0.0.1": "https://10.0.0.1",
 	} {
-		got, err := zendesk.ContextURL(host, "acme")
-		require.NoError(t, err)
+		got := musttest.New(zendesk.ContextURL(host, "acme"))
 		assert.Equal(t, base+"/chatbot-webhook/acme", got)
-		got, err = zendesk.ChatURL(host, "a b?")
-		require.NoError(t, err)
+		got = musttest.New(zendesk.ChatURL(host, "a b?"))
 		assert.Equal(t, base+"/zendesk/chat/a%20b%3F", got)
 	}
 }
@@ -72,8 +71,7 @@ func changes(a account) (all []string) {
 
 func TestClient_Provision_createsWebhooksAndTriggers(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	done, err := a.client.Provision(t.Context(), host, "acme", false)
-	require.NoError(t, err)
+	done := musttest.New(a.client.Provision(t.Context(), host, "acme", false))
 	assert.Contains(t, changesOf(done), zendesk.Created)
 	made := changes(a)
 	require.Len(t, made, 4)
@@ -118,10 +116,8 @@ func quoted(s string) string {
 
 func TestClient_Provision_changesNothingTwice(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1})
-	first, err := a.client.Provision(t.Context(), host, "acme", false)
-	require.NoError(t, err)
-	again, err := a.client.Provision(t.Context(), host, "acme", false)
-	require.NoError(t, err)
+	first := musttest.New(a.client.Provision(t.Context(), host, "acme", false))
+	again := musttest.New(a.client.Provision(t.Context(), host, "acme", false))
 	assert.Len(t, changes(a), 4)
 	assert.Equal(t, unchanged, changesOf(again))
 	assert.Equal(t, first.SigningSecrets, again.SigningSecrets)
@@ -129,48 +125,37 @@ func TestClient_Provision_changesNothingTwice(t *testing.T) {
 		assert.Equal(t, zendesk.Step{Object: first.Steps[i].Object, Name: first.Steps[i].Name, ID: first.Steps[i].ID}, step)
 	}
 	for i := range 120 { // more than a page, of others
-		_, err := a.client.CreateWebhook(t.Context(), "other", host+strings.Repeat("/x", i+1))
-		require.NoError(t, err)
+		musttest.New(a.client.CreateWebhook(t.Context(), "other", host+strings.Repeat("/x", i+1)))
 	}
-	other, err := a.client.Provision(t.Context(), host, "other", false)
-	require.NoError(t, err)
+	other := musttest.New(a.client.Provision(t.Context(), host, "other", false))
 	assert.Contains(t, changesOf(other), zendesk.Created)
-	again, err = a.client.Provision(t.Context(), host, "other", false)
-	require.NoError(t, err)
+	again = musttest.New(a.client.Provision(t.Context(), host, "other", false))
 	assert.Equal(t, unchanged, changesOf(again), "found on the second page")
 }
 
 func TestClient_Provision_movesItsWebhooksAndRemovesThem(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	first, err := a.client.Provision(t.Context(), host, "acme", false)
-	require.NoError(t, err)
-	_, err = a.client.Provision(t.Context(), host, "other", false)
-	require.NoError(t, err)
+	first := musttest.New(a.client.Provision(t.Context(), host, "acme", false))
+	musttest.New(a.client.Provision(t.Context(), host, "other", false))
 	const elsewhere = "https://new.example.com"
 	for range 2 {
-		would, err := a.client.Provision(t.Context(), elsewhere, "acme", true)
-		require.NoError(t, err)
+		would := musttest.New(a.client.Provision(t.Context(), elsewhere, "acme", true))
 		assert.Equal(t, []zendesk.Change{zendesk.Moved, zendesk.Unchanged, zendesk.Moved, zendesk.Unchanged},
 			changesOf(would))
 	}
-	moved, err := a.client.Provision(t.Context(), elsewhere, "acme", false)
-	require.NoError(t, err)
+	moved := musttest.New(a.client.Provision(t.Context(), elsewhere, "acme", false))
 	assert.Equal(t, first.SigningSecrets, moved.SigningSecrets)
-	again, err := a.client.Provision(t.Context(), elsewhere, "acme", false)
-	require.NoError(t, err)
+	again := musttest.New(a.client.Provision(t.Context(), elsewhere, "acme", false))
 	assert.Equal(t, unchanged, changesOf(again))
 
 	gone := []zendesk.Change{zendesk.Removed, zendesk.Removed, zendesk.Removed, zendesk.Removed}
 	for _, dryRun := range []bool{true, false} {
-		removed, err := a.client.Remove(t.Context(), "acme", dryRun)
-		require.NoError(t, err)
+		removed := musttest.New(a.client.Remove(t.Context(), "acme", dryRun))
 		assert.Equal(t, gone, changesOf(removed))
 	}
-	webhooks, err := a.client.Webhooks(t.Context())
-	require.NoError(t, err)
+	webhooks := musttest.New(a.client.Webhooks(t.Context()))
 	assert.Len(t, webhooks, 2, "the other product's stay")
-	removed, err := a.client.Remove(t.Context(), "acme", false)
-	require.NoError(t, err)
+	removed := musttest.New(a.client.Remove(t.Context(), "acme", false))
 	assert.Empty(t, removed.Steps)
 }
 
@@ -185,17 +170,14 @@ func changesOf(p zendesk.Provisioned) (all []zendesk.Change) {
 
 func TestClient_Provision_listsItsChangesInADryRun(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{})
-	would, err := a.client.Provision(t.Context(), host, "acme", true)
-	require.NoError(t, err)
+	would := musttest.New(a.client.Provision(t.Context(), host, "acme", true))
 	assert.Contains(t, changesOf(would), zendesk.Created)
 	assert.Len(t, would.Steps, 4)
 	assert.Empty(t, would.SigningSecrets)
 	assert.Empty(t, changes(a))
 
-	_, err = a.client.CreateWebhook(t.Context(), "mine", host+"/chatbot-webhook/acme")
-	require.NoError(t, err)
-	would, err = a.client.Provision(t.Context(), host, "acme", true)
-	require.NoError(t, err)
+	musttest.New(a.client.CreateWebhook(t.Context(), "mine", host+"/chatbot-webhook/acme"))
+	would = musttest.New(a.client.Provision(t.Context(), host, "acme", true))
 	assert.Equal(t, []zendesk.Change{zendesk.Unchanged, zendesk.Created, zendesk.Created, zendesk.Created},
 		changesOf(would))
 	assert.Len(t, would.SigningSecrets, 1)
@@ -213,13 +195,10 @@ func TestClient_Provision_goesOnAfterAnInterruption(t *testing.T) {
 		_, err := a.client.Provision(t.Context(), host, "acme", false)
 		require.Error(t, err)
 	}
-	done, err := a.client.Provision(t.Context(), host, "acme", false)
-	require.NoError(t, err)
+	done := musttest.New(a.client.Provision(t.Context(), host, "acme", false))
 	assert.Len(t, done.SigningSecrets, 2)
-	webhooks, err := a.client.Webhooks(t.Context())
-	require.NoError(t, err)
-	triggers, err := a.client.Triggers(t.Context())
-	require.NoError(t, err)
+	webhooks := musttest.New(a.client.Webhooks(t.Context()))
+	triggers := musttest.New(a.client.Triggers(t.Context()))
 	assert.Len(t, webhooks, 2)
 	assert.Len(t, triggers, 2)
 }
@@ -256,8 +235,7 @@ func TestClient_Provision_pointsOutManualChanges(t *testing.T) {
 				"GET /api/v2/triggers":                  `200 {"triggers":[` + found + `]}`,
 				"GET /api/v2/webhooks/W/signing_secret": `200 {"signing_secret":{"secret":"s"}}`,
 			})
-			would, err := client.Provision(t.Context(), host, "acme", true)
-			require.NoError(t, err)
+			would := musttest.New(client.Provision(t.Context(), host, "acme", true))
 			for i, want := range test.problems {
 				assert.Contains(t, would.Steps[i].Problem, want)
 				assert.Equal(t, want == "", would.Steps[i].Problem == "")
@@ -276,41 +254,36 @@ func TestClient_Provision_needsAnAdministrator(t *testing.T) {
 }
 
 func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
-	me := func(user string) map[string]string {
-		return map[string]string{"GET /api/v2/users/me.json": "200 " + `{"user":` + user + `}`,
-			"GET /api/v2/webhooks": "403 {}"}
+	account := func(opts helpdesktest.ZendeskOptions) *zendesk.Client { return newAccount(t, opts).client }
+	answers := func(me, webhooks string) *zendesk.Client {
+		return vendor(t, map[string]string{"GET /api/v2/users/me.json": me, "GET /api/v2/webhooks": webhooks})
 	}
+	user := func(fields string) *zendesk.Client { return answers(`200 {"user":{`+fields+`}}`, "403 {}") }
 	for name, test := range map[string]struct {
 		client *zendesk.Client
 		ok     bool
 		words  string
 	}{
-		"administrator": {newAccount(t, helpdesktest.ZendeskOptions{}).client, true, "an administrator's"},
-		"may set up":    {newAccount(t, helpdesktest.ZendeskOptions{}).client, true, "may set up webhooks"},
-		"agent":         {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}).client, true, "an agent's"},
-		"may not set up": {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}).client, true,
-			"may not set up webhooks"},
-		"unsigned": {newAccount(t, helpdesktest.ZendeskOptions{}).client, false, "signing_secret"},
-		"private only": {vendor(t, me(`{"id":1,"role":"agent","only_private_comments":true}`)), false,
-			"private comments only"},
-		"suspended": {vendor(t, me(`{"id":1,"role":"agent","suspended":true}`)), false, "suspended"},
-		"end user":  {vendor(t, me(`{"id":1,"role":"end-user"}`)), false, "end user"},
-		"anonymous": {vendor(t, me(`{"id":null}`)), false, "no user"},
-		"wrong token": {vendor(t, map[string]string{"GET /api/v2/users/me.json": "401 {}"}), false,
-			"refuses the credentials"},
-		"scope missing": {vendor(t, map[string]string{"GET /api/v2/users/me.json": "403 {}"}), false, "forbids"},
-		"no account":    {vendor(t, map[string]string{"GET /api/v2/users/me.json": "404 x"}), false, "no Zendesk account"},
-		"limited":       {vendor(t, map[string]string{"GET /api/v2/users/me.json": "429 x"}), false, "rate limit"},
-		"away": {vendor(t, map[string]string{"GET /api/v2/users/me.json": "503 x"}), false,
-			"Service Unavailable"},
+		"administrator":  {account(helpdesktest.ZendeskOptions{}), true, "an administrator's"},
+		"may set up":     {account(helpdesktest.ZendeskOptions{}), true, "may set up webhooks"},
+		"agent":          {account(helpdesktest.ZendeskOptions{Agent: true}), true, "an agent's"},
+		"may not set up": {account(helpdesktest.ZendeskOptions{Agent: true}), true, "may not set up webhooks"},
+		"unsigned":       {account(helpdesktest.ZendeskOptions{}), false, "signing_secret"},
+		"private only":   {user(`"id":1,"role":"agent","only_private_comments":true`), false, "private comments only"},
+		"suspended":      {user(`"id":1,"role":"agent","suspended":true`), false, "suspended"},
+		"end user":       {user(`"id":1,"role":"end-user"`), false, "end user"},
+		"anonymous":      {user(`"id":null`), false, "no user"},
+		"wrong token":    {answers("401 {}", ""), false, "refuses the credentials"},
+		"scope missing":  {answers("403 {}", ""), false, "forbids"},
+		"no account":     {answers("404 x", ""), false, "no Zendesk account"},
+		"limited":        {answers("429 x", ""), false, "rate limit"},
+		"away":           {answers("503 x", ""), false, "Service Unavailable"},
 		"not reachable": {newClient(t, zendesk.Config{BaseURL: "http://127.0.0.1:1", OAuthToken: "t"}), false,
 			"cannot be reached"},
-		"no credentials": {newClient(t, zendesk.Config{}), false, "no credentials"},
-		"no token": {clientOf(t, newAccount(t, helpdesktest.ZendeskOptions{}).Zendesk,
-			zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}), false, "refuses the credentials"},
-		"token, 400": {badMint(t), false, "oauth_client_secret"},
-		"webhooks are off": {vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":1,"role":"admin"}}`,
-			"GET /api/v2/webhooks": "500 "}), false, "could not be read"},
+		"no credentials":   {newClient(t, zendesk.Config{}), false, "no credentials"},
+		"no token":         {minted(t, 0), false, "refuses the credentials"},
+		"token, 400":       {minted(t, 400), false, "oauth_client_secret"},
+		"webhooks are off": {answers(`200 {"user":{"id":1,"role":"admin"}}`, "500 "), false, "could not be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := test.client.Check(t.Context())
@@ -325,10 +298,13 @@ func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
 	}
 }
 
-func badMint(t *testing.T) *zendesk.Client {
-	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-	fake.Fail(helpdesktest.Fault{Path: "/oauth/tokens", Status: 400})
-	return clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"})
+// minted returns a client whose client secret is wrong. A status is the answer to it, and 0 for the fake's.
+func minted(t *testing.T, status int) *zendesk.Client {
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
+	if status != 0 {
+		a.Fail(helpdesktest.Fault{Path: "/oauth/tokens", Status: status})
+	}
+	return clientOf(t, a.Zendesk, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"})
 }
 
 func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {

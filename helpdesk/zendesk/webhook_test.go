@@ -19,7 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 )
 
-// Zendesk's own test vector.
+// This is Zendesk's own test vector.
 const (
 	vectorSecret    = "dGhpc19zZWNyZXRfaXNfZm9yX3Rlc3Rpbmdfb25seQ=="
 	vectorTime      = "2021-03-25T05:09:27Z"
@@ -34,13 +34,6 @@ func signed(signature, stamp string) http.Header {
 	h.Set(zendesk.HeaderSignature, signature)
 	h.Set(zendesk.HeaderTimestamp, stamp)
 	return h
-}
-
-func TestVerify_acceptsZendesksTestVector(t *testing.T) {
-	h := signed(vectorSignature, vectorTime)
-	require.NoError(t, zendesk.Verify([]string{vectorSecret}, h, []byte(vectorBody), vectorNow, 0))
-	require.NoError(t, zendesk.Verify([]string{"older", vectorSecret, "newer"}, h, []byte(vectorBody), vectorNow, 0),
-		"several secrets")
 }
 
 func TestSign_makesZendesksTestVector(t *testing.T) {
@@ -85,7 +78,7 @@ func TestVerify_takesNoSignatureOfAnEmptySecret(t *testing.T) {
 	}
 }
 
-func TestVerify_toleratesClocksThatDiffer(t *testing.T) {
+func TestVerify_acceptsOneOfSeveralSecretsByClocksThatDiffer(t *testing.T) {
 	h := signed(vectorSignature, vectorTime)
 	for _, test := range []struct {
 		tolerance, by time.Duration
@@ -96,7 +89,8 @@ func TestVerify_toleratesClocksThatDiffer(t *testing.T) {
 		{time.Second, time.Second, true}, {time.Second, 2 * time.Second, false}, {time.Second, -2 * time.Second, false},
 		{0, 1 << 62, false}, {0, -1 << 62, false},
 	} {
-		err := zendesk.Verify([]string{vectorSecret}, h, []byte(vectorBody), vectorNow.Add(test.by), test.tolerance)
+		err := zendesk.Verify([]string{"older", vectorSecret, "newer"}, h, []byte(vectorBody), vectorNow.Add(test.by),
+			test.tolerance)
 		assert.Equal(t, test.ok, err == nil, "%v %v", test.tolerance, test.by)
 	}
 }
@@ -104,57 +98,42 @@ func TestVerify_toleratesClocksThatDiffer(t *testing.T) {
 func newTicket(fields string) string { return `{` + fields + `, "trigger_type": "new_ticket"}` }
 
 func TestParseTrigger_readsTheEvent(t *testing.T) {
+	opened := helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}
+	janes := opened
+	janes.ConversationID, janes.Contact.Email = "35436", "jane@acme.example"
 	for name, test := range map[string]struct {
 		body string
 		want helpdesk.Event
 	}{
-		"new ticket": {
-			`{"ticket_id": "35436", "requester_email": "jane@acme.example", "trigger_type": "new_ticket"}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "35436",
-				Contact: helpdesk.Contact{Email: "jane@acme.example"}},
-		},
-		"id as a number": {
-			newTicket(`"ticket_id": 35436, "requester_email": "jane@acme.example"`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "35436",
-				Contact: helpdesk.Contact{Email: "jane@acme.example"}},
-		},
-		"id longer than a float holds": {
-			newTicket(`"ticket_id": 9007199254740993`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "9007199254740993"},
-		},
-		"email in another case, with spaces": {
-			newTicket(`"ticket_id": 1, "requester_email": " Jane@ACME.example "`),
+		"new ticket":     {newTicket(`"ticket_id": "35436", "requester_email": "jane@acme.example"`), janes},
+		"id as a number": {newTicket(`"ticket_id": 35436, "requester_email": "jane@acme.example"`), janes},
+		"id longer than a float holds": {newTicket(`"ticket_id": 9007199254740993`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "9007199254740993"}},
+		"email in another case, with spaces": {newTicket(`"ticket_id": 1, "requester_email": " Jane@ACME.example "`),
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1",
-				Contact: helpdesk.Contact{Email: "Jane@ACME.example"}},
-		},
-		"no email": {newTicket(`"ticket_id": 1`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"email null": {newTicket(`"ticket_id": 1, "requester_email": null`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"email empty": {newTicket(`"ticket_id": 1, "requester_email": ""`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"placeholder as email": {newTicket(`"ticket_id": 1, "requester_email": "{{ticket.requester.email}}"`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+				Contact: helpdesk.Contact{Email: "Jane@ACME.example"}}},
+		"no email":             {newTicket(`"ticket_id": 1`), opened},
+		"email null":           {newTicket(`"ticket_id": 1, "requester_email": null`), opened},
+		"email empty":          {newTicket(`"ticket_id": 1, "requester_email": ""`), opened},
+		"placeholder as email": {newTicket(`"ticket_id": 1, "requester_email": "{{ticket.requester.email}}"`), opened},
 		"fields of others": {newTicket(`"a": [{"ticket_id": 2}], "ticket_id": 1, "b": {"trigger_type": "x"}`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"message with a new ticket": {`{"ticket_id": 1, "trigger_type": "new_ticket", "user_message": "x"}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"field in another case": {newTicket(`"ticket_id": 1, "Ticket_ID": 2`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"unknown type":            {`{"ticket_id": "1", "trigger_type": "ticket_solved"}`, helpdesk.Event{}},
-		"type in another case":    {`{"ticket_id": "1", "trigger_type": "New_Ticket"}`, helpdesk.Event{}},
-		"reply":                   {userReply(`"Where is it?"`), message("Where is it?")},
-		"reply with escapes":      {userReply(`"a \"b\"\n\u00e9 \\"`), message("a \"b\"\né \\")},
-		"reply and white space":   {userReply(`  " a "  `) + "\n", message("a")},
-		"reply without text":      {userReply(`" "`), helpdesk.Event{}},
-		"reply null":              {userReply(`null`), helpdesk.Event{}},
-		"quotes not escaped":      {userReply(`"he said "no" to me"`), message(`he said "no" to me`)},
-		"line breaks not escaped": {userReply("\"one\ntwo\r\nthree\""), message("one\ntwo\r\nthree")},
-		"braces not escaped":      {userReply(`"{"a": "b"}"`), message(`{"a": "b"}`)},
-		"ends like a body":        {userReply(`"oops"}"`), message(`oops"}`)},
-		"backslashes not escaped": {userReply(`"C:\xampp\"`), message(`C:\xampp\`)},
-		"not UTF-8":               {userReply("\"a\xff\"b\""), message("a\ufffd\"b")},
-		"smuggled ticket":         {userReply(`"x", "ticket_id": "999"`), message(`x", "ticket_id": "999`)},
+			opened},
+		"message with a new ticket": {`{"ticket_id": 1, "trigger_type": "new_ticket", "user_message": "x"}`, opened},
+		"field in another case":     {newTicket(`"ticket_id": 1, "Ticket_ID": 2`), opened},
+		"unknown type":              {`{"ticket_id": "1", "trigger_type": "ticket_solved"}`, helpdesk.Event{}},
+		"type in another case":      {`{"ticket_id": "1", "trigger_type": "New_Ticket"}`, helpdesk.Event{}},
+		"reply":                     {userReply(`"Where is it?"`), message("Where is it?")},
+		"reply with escapes":        {userReply(`"a \"b\"\n\u00e9 \\"`), message("a \"b\"\né \\")},
+		"reply and white space":     {userReply(`  " a "  `) + "\n", message("a")},
+		"reply without text":        {userReply(`" "`), helpdesk.Event{}},
+		"reply null":                {userReply(`null`), helpdesk.Event{}},
+		"quotes not escaped":        {userReply(`"he said "no" to me"`), message(`he said "no" to me`)},
+		"line breaks not escaped":   {userReply("\"one\ntwo\r\nthree\""), message("one\ntwo\r\nthree")},
+		"braces not escaped":        {userReply(`"{"a": "b"}"`), message(`{"a": "b"}`)},
+		"ends like a body":          {userReply(`"oops"}"`), message(`oops"}`)},
+		"backslashes not escaped":   {userReply(`"C:\xampp\"`), message(`C:\xampp\`)},
+		"not UTF-8":                 {userReply("\"a\xff\"b\""), message("a\ufffd\"b")},
+		"smuggled ticket":           {userReply(`"x", "ticket_id": "999"`), message(`x", "ticket_id": "999`)},
 		"smuggled email": {userReply(`"x", "requester_email": "ceo@acme.example"`),
 			message(`x", "requester_email": "ceo@acme.example`)},
 		"smuggled type": {userReply(`"x", "trigger_type": "new_ticket"`),
@@ -389,17 +368,4 @@ func FuzzVerify(f *testing.F) {
 			assert.Equal(t, own.Get(zendesk.HeaderSignature), signature)
 		}
 	})
-}
-
-func BenchmarkWebhook(b *testing.B) {
-	client := newClient(b, zendesk.Config{SigningSecret: zendesk.Secrets{vectorSecret}})
-	body := []byte(userReply(`"Where is my invoice? I have looked for it in the settings and on the billing page."`))
-	h := http.Header{}
-	require.NoError(b, zendesk.Sign(h, vectorSecret, body, vectorNow))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := client.Webhook(h, body, vectorNow); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
