@@ -33,17 +33,12 @@ func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
 			require.NoError(t, err, config)
 			continue
 		}
-		assert.Equal(t, fields, fieldsOf(t, err), config)
+		var got []string
+		for _, err := range options.Split(err) {
+			var mistake *helpdesk.ConfigError
+			require.ErrorAs(t, err, &mistake)
+			got = append(got, mistake.Field)
+		}
+		assert.Equal(t, fields, got, config)
 	}
-}
-
-// fieldsOf returns the fields of joined mistakes.
-func fieldsOf(t *testing.T, err error) (fields []string) {
-	t.Helper()
-	for _, err := range options.Split(err) {
-		var mistake *helpdesk.ConfigError
-		require.ErrorAs(t, err, &mistake)
-		fields = append(fields, mistake.Field)
-	}
-	return fields
 }

@@ -56,17 +56,3 @@ func ExampleClient_FindNote() {
 	}
 	// Output: it was written: true <nil>
 }
-
-// A webhook is verified by the app's client secret.
-func ExampleVerify() {
-	body := []byte(`{"type":"notification_event","topic":"ping"}`)
-	header := http.Header{}
-	if err := intercom.Sign(header, "client-secret", body); err != nil { // as Intercom does
-		panic(err)
-	}
-	fmt.Println(intercom.Verify("client-secret", header, body))
-	fmt.Println(intercom.Verify("client-secret", header, append(body, ' ')))
-	// Output:
-	// <nil>
-	// helpdesk: the webhook's signature is missing or wrong
-}

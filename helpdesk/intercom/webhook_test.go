@@ -15,14 +15,14 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const secret = "client-secret"
 
 func newClient(t testing.TB, config intercom.Config) *intercom.Client {
 	t.Helper()
-	client, err := intercom.New(config, nil)
-	require.NoError(t, err)
+	client := musttest.New(intercom.New(config, nil))
 	return client
 }
 
@@ -67,8 +67,7 @@ const replied = `{"type":"notification_event","data":{"item":{"type":"conversati
 	"id":"notif_2","topic":"conversation.user.replied","created_at":1795314401}`
 
 func TestWebhook_namesTheOpenerOfAConversation(t *testing.T) {
-	event, err := read(t, created)
-	require.NoError(t, err)
+	event := musttest.New(read(t, created))
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "notif_1", ConversationID: "1021",
 		ContactID: "64a1",
 		Contact:   helpdesk.Contact{Email: "Jane@acme.example", UserID: "user-7"},
@@ -76,8 +75,7 @@ func TestWebhook_namesTheOpenerOfAConversation(t *testing.T) {
 }
 
 func TestWebhook_namesTheAuthorOfEachText(t *testing.T) {
-	event, err := read(t, replied)
-	require.NoError(t, err)
+	event := musttest.New(read(t, replied))
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "notif_2", ConversationID: "1021",
 		ContactID: "64a1",
 		Contact:   helpdesk.Contact{Email: "jane@acme.example", UserID: "7"}, Message: "Yes, show me",
@@ -91,7 +89,22 @@ func item(topic, conversation string) string {
 
 func TestWebhook_readsPartialBodies(t *testing.T) {
 	const opened, said = "conversation.user.created", "conversation.user.replied"
-	admin := `{"type":"admin","id":"42","email":"agent@acme.example"}`
+	const admin, bot = `{"type":"admin","id":"42","email":"agent@acme.example"}`, `{"type":"bot"}`
+	const ann, bob = `{"type":"user","id":"a","email":"a@x.example"}`, `{"type":"user","id":"b","email":"b@x.example"}`
+	const bobWithoutAddress, bobsUserID = `{"type":"user","id":"b","email":null}`, `{"id":"b","external_id":"u"}`
+	const lead = `{"type":"lead","id":"c","email":"c@x.example"}`
+	const contact, user = `{"id":"c","external_id":"u"}`, `{"id":"c","external_id":"u","role":"user"}`
+	by := func(author, fields string) string {
+		return `{"id":"1","source":{"body":"x","author":` + author + `}` + fields + `}`
+	}
+	contacts := func(all string) string { return `,"contacts":{"contacts":[` + all + `]}` }
+	text := func(body, author string) string { return `{"body":"` + body + `","author":` + author + `}` }
+	parts := func(all string) string { return `,"conversation_parts":{"conversation_parts":[` + all + `]}` }
+	event := func(kind helpdesk.EventType, contactID, email, userID, message string) helpdesk.Event {
+		return helpdesk.Event{Type: kind, ConversationID: "1", ContactID: contactID, Message: message,
+			Contact: helpdesk.Contact{Email: email, UserID: userID}}
+	}
+	const open, message = helpdesk.EventOpened, helpdesk.EventMessage
 	for name, test := range map[string]struct {
 		topic, item string
 		want        helpdesk.Event
@@ -100,94 +113,48 @@ func TestWebhook_readsPartialBodies(t *testing.T) {
 			helpdesk.Event{Type: helpdesk.EventPing}},
 		"another topic":     {"conversation.admin.closed", `{"id":"1"}`, helpdesk.Event{}},
 		"topic of contacts": {"contact.created", `"?"`, helpdesk.Event{}},
-		"an id alone":       {opened, `{"id":"1"}`, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"an id alone":       {opened, `{"id":"1"}`, event(open, "", "", "", "")},
 		"everything null": {said, `{"id":"1","created_at":null,"source":null,"contacts":null,"conversation_parts":null}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
-		"times that are no times": {opened, `{"id":"1","created_at":"yesterday"}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"a contact without email": {opened, `{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u",` +
-			`"role":"user"}]}}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c",
-				Contact: helpdesk.Contact{UserID: "u"}}},
+			event(message, "", "", "", "")},
+		"times that are no times": {opened, `{"id":"1","created_at":"yesterday"}`, event(open, "", "", "", "")},
+		"a contact without email": {opened, `{"id":"1"` + contacts(user) + `}`, event(open, "c", "", "u", "")},
 		"a contact without a role, who is to be looked up": {opened,
-			`{"id":"1","source":{"author":{"type":"contact","id":"c","email":"c@x.example"}},` +
-				`"contacts":{"contacts":[{"id":"c","external_id":"u"}]}}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c"}},
-		"a lead who typed an address": {opened,
-			`{"id":"1","source":{"author":{"type":"lead","id":"c","email":"c@x.example"}},"contacts":{"contacts":[{"id":"c",` +
-				`"external_id":"u"}]}}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"a lead by the list of contacts": {said,
-			`{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u","role":"lead"}]},` +
-				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"c",` +
-				`"email":"c@x.example"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"a first message of an admin's": {opened, `{"id":"1","source":{"body":"Welcome","author":` + admin +
-			`},"contacts":{"contacts":[{"id":"c"}]}}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c"}},
+			by(`{"type":"contact","id":"c","email":"c@x.example"}`, contacts(contact)), event(open, "c", "", "", "x")},
+		"a lead who typed an address": {opened, by(lead, contacts(contact)), event(open, "", "", "", "x")},
+		"a lead by the list of contacts": {said, `{"id":"1"` + contacts(`{"id":"c","external_id":"u","role":"lead"}`) +
+			parts(text("y", `{"type":"user","id":"c","email":"c@x.example"}`)) + `}`, event(message, "", "", "", "y")},
+		"a first message of an admin's": {opened, by(admin, contacts(`{"id":"c"}`)), event(open, "c", "", "", "")},
 		"a first message of a bot's, and a contact's answer": {opened,
-			`{"id":"1","source":{"body":"Welcome","author":{"type":"bot"}},"contacts":{"contacts":[{"id":"c"},{"id":"d",` +
-				`"external_id":"u","role":"user"}]},"conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin +
-				`},{"body":"y","author":{"type":"user","id":"d"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "d",
-				Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
-		"a part of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` +
-			admin + `}]}}`,
-			helpdesk.Event{ConversationID: "1"}},
-		"a part of a bot's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x",` +
-			`"author":{"type":"bot"}}]}}`,
-			helpdesk.Event{ConversationID: "1"}},
-		"a part of another contact's than the first": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},` +
-				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b",` +
-				`"email":"b@x.example"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b",
-				Contact: helpdesk.Contact{Email: "b@x.example"}, Message: "y"}},
+			by(bot, contacts(`{"id":"c"},{"id":"d","external_id":"u","role":"user"}`)+
+				parts(text("x", admin)+","+text("y", `{"type":"user","id":"d"}`))), event(open, "d", "", "u", "y")},
+		"a part of an admin's": {said, `{"id":"1"` + parts(text("x", admin)) + `}`, event(0, "", "", "", "")},
+		"a part of a bot's":    {said, `{"id":"1"` + parts(text("x", bot)) + `}`, event(0, "", "", "", "")},
+		"a part of another contact's than the first": {said, by(ann, parts(text("y", bob))),
+			event(message, "b", "b@x.example", "", "y")},
 		"a part of a user without an address, where another one opened": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"b",` +
-				`"external_id":"u"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b",` +
-				`"email":null}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b",
-				Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
+			by(ann, contacts(bobsUserID)+parts(text("y", bobWithoutAddress))), event(message, "b", "", "u", "y")},
 		"a part of a user without an address, where a lead opened": {said,
-			`{"id":"1","source":{"author":{"type":"lead","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"b",` +
-				`"external_id":"u"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b",` +
-				`"email":null}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b",
-				Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
+			by(lead, contacts(bobsUserID)+parts(text("y", bobWithoutAddress))), event(message, "b", "", "u", "y")},
 		"a part of somebody without an id, where a user opened": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},` +
-				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"lead","email":"b@x.example"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
+			by(ann, parts(text("y", `{"type":"lead","email":"b@x.example"}`))), event(message, "", "", "", "y")},
 		"a part of somebody without an id, one of two contacts": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"a",` +
-				`"external_id":"u","role":"user"},{"id":"b","role":"user"}]},` +
-				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","email":"b@x.example"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"a message without its part": {said, `{"id":"1","source":{"author":{"type":"user","id":"a",` +
-			`"email":"a@x.example"}},"conversation_parts":{"conversation_parts":[]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "a",
-				Contact: helpdesk.Contact{Email: "a@x.example"}}},
-		"a part after one of an admin's": {said,
-			`{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin +
-				`},{"body":"y","author":{"type":"lead","id":"c"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"an image alone": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"<img ` +
-			`src=\"https://x/y.png\">","author":{"type":"user"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
+			by(ann, contacts(`{"id":"a","external_id":"u","role":"user"},{"id":"b","role":"user"}`)+
+				parts(text("y", `{"type":"user","email":"b@x.example"}`))), event(message, "", "", "", "y")},
+		"a message without its part": {said, by(ann, parts("")), event(message, "a", "a@x.example", "", "")},
+		"a part after one of an admin's": {said, `{"id":"1"` + parts(text("x", admin)+","+
+			text("y", `{"type":"lead","id":"c"}`)) + `}`, event(message, "", "", "", "y")},
+		"an image alone": {said, `{"id":"1"` + parts(text(`<img src=\"https://x/y.png\">`, `{"type":"user"}`)) + `}`,
+			event(message, "", "", "", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			event, err := read(t, item(test.topic, test.item))
-			require.NoError(t, err)
 			test.want.DeliveryID = "n"
-			assert.Equal(t, test.want, event)
+			assert.Equal(t, test.want, musttest.New(read(t, item(test.topic, test.item))))
 		})
 	}
 }
 
 func TestWebhook_isReadWithoutItsType(t *testing.T) {
-	event, err := read(t, `{"topic":"conversation.user.created","data":{"item":{"id":"1"}}}`)
-	require.NoError(t, err)
+	event := musttest.New(read(t, `{"topic":"conversation.user.created","data":{"item":{"id":"1"}}}`))
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}, event)
 }
 
@@ -308,16 +275,4 @@ func FuzzWebhook(f *testing.F) {
 		_, err = client.Webhook(http.Header{}, []byte(body), time.Now())
 		assert.True(t, errors.Is(err, helpdesk.ErrUnrecognized) || errors.Is(err, helpdesk.ErrSignature))
 	})
-}
-
-func BenchmarkWebhook(b *testing.B) {
-	client := newClient(b, intercom.Config{ClientSecret: secret})
-	header, body := signed(replied), []byte(replied)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := client.Webhook(header, body, time.Time{}); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
