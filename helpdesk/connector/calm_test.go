@@ -16,7 +16,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -50,20 +49,16 @@ func flooded(t *testing.T, notes Notes, lacks func(*helpdesk.Capabilities)) (cou
 
 // An app that may not redact writes its notes in time, and tries each redaction once.
 func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{})
-		w.core, w.notes = nil, promptNotes()
-		w.desk.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: http.StatusForbidden})
-		s := w.start(Options{})
-		w.visit("/home")
-		conversation := w.chat(s)
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.refuses(failing("redact", helpdesk.APIError{Status: http.StatusForbidden, OneConversation: true}))
+		f.begins(t, "home")
 		for i := range 30 {
-			w.visit(fmt.Sprint("/", []string{"pricing", "docs", "plans"}[i%3]))
+			f.visit(t, "s", []string{"pricing", "docs", "plans"}[i%3])
 			time.Sleep(time.Second)
-			assert.GreaterOrEqual(t, len(w.desk.Notes(conversation)), i+1)
+			assert.GreaterOrEqual(t, len(f.desk.texts("7")), i+1)
 		}
 		time.Sleep(time.Hour)
-		assert.Equal(t, 20, requests(w.desk.Requests(), "POST", "redact"))
+		assert.Equal(t, 20, f.desk.count("redact"))
 	})
 }
 
@@ -98,20 +93,17 @@ func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
 // A contact who waits for an answer gets no offer for assistance_idle_s, whether the question
 // opened the conversation or came later.
 func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
-	for name, ask := range map[string]func(w *world, s *server) (conversationID string){
-		"the opening message": func(w *world, s *server) string { return w.chatAs(s, jane, "My invoice is wrong") },
-		"a later message": func(w *world, s *server) string {
-			id := w.chat(s)
-			w.says(s, id, "My invoice is wrong")
-			return id
-		},
-	} {
+	const question = "My invoice is wrong"
+	for name, opening := range map[string]string{"the opening message": question, "a later message": ""} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, &proactive.Config{Enabled: true, AssistanceIdleS: new(60)})
 				s := w.start(Options{})
 				w.visit("/home")
-				conversation := ask(w, s)
+				conversation := w.chatAs(s, jane, opening)
+				if opening == "" {
+					w.says(s, conversation, question)
+				}
 				w.desk.AgentReply(conversation, "Let me see")
 				time.Sleep(20 * time.Second)
 				w.pingPong()
@@ -173,31 +165,8 @@ func withCalm(t *testing.T, test func(t *testing.T, f *following, linked time.Ti
 	})
 }
 
-// visitsOn has the session view a page a second for 50 seconds, and then rest for a minute.
-func (f *following) visitsOn(t *testing.T) {
-	time.Sleep(time.Second / 2)
-	for range 50 {
-		time.Sleep(time.Second)
-		f.visit(t, "s", "b")
-	}
-	time.Sleep(time.Minute)
-}
-
-func TestCalm_holdsEverythingSinceTheNoteBefore(t *testing.T) {
-	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
-		f.visitsOn(t)
-		assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
-		assert.Equal(t, 29, strings.Count(f.desk.texts("7")[1], "visited b"))
-		time.Sleep(time.Minute)
-		f.visit(t, "s", "c")
-		time.Sleep(time.Minute)
-		assert.Equal(t, []int{0, 30, 60, 173}, f.notedAt(linked), "after a rest a note waits for the debounce time only")
-	})
-}
-
-// A host with a clock behind or ahead of Redis's writes notes at the usual times, and waits between
-// them.
-func TestCalm_isTheSameByAnotherClock(t *testing.T) {
+// A note has everything since the note before. The host's clock may be behind or ahead of Redis's.
+func TestCalm_holdsEverythingSinceTheNoteBeforeByAnyClock(t *testing.T) {
 	for _, by := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -time.Minute} {
 		t.Run(by.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -216,9 +185,19 @@ func TestCalm_isTheSameByAnotherClock(t *testing.T) {
 				time.Sleep(time.Minute)
 				f.begins(t, "a")
 				linked := time.Now()
-				f.visitsOn(t)
+				time.Sleep(time.Second / 2)
+				for range 50 {
+					time.Sleep(time.Second)
+					f.visit(t, "s", "b")
+				}
+				time.Sleep(time.Minute)
 				assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
+				assert.Equal(t, 29, strings.Count(d.texts("7")[1], "visited b"))
 				assert.Less(t, gets.Load(), int64(1000))
+				time.Sleep(time.Minute)
+				f.visit(t, "s", "c")
+				time.Sleep(time.Minute)
+				assert.Equal(t, []int{0, 30, 60, 173}, f.notedAt(linked), "after a rest a note waits for the debounce time only")
 			})
 		})
 	}
@@ -300,48 +279,29 @@ func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
 	})
 }
 
-// clicksOf has a user of that standing click six times in a linked session of a product
-// that takes no claims.
-func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standing) {
-	f.stop()
-	f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
-	f.follow(t)
-	f.records(t, activity.Event{ID: "1", Time: time.Now(), SessionID: "s", UserID: "ada", Standing: standing})
-	f.linkAs(t, "7", "s", byWebhook)
-	for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
-		f.click(t, "s", page)
-		synctest.Wait()
-	}
-}
-
-// A model is told of vouched activity only. A summary of claimed actions still goes on from the one
-// before it.
-func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
-	for standing, asked := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 2} {
+// Anybody can claim to be somebody else. A model is told of no such claims. A summary of them
+// goes on from the one before it, and blanks no note.
+func TestSummary_ofClaimsAsksNoModelAndRedactsNothing(t *testing.T) {
+	for standing, want := range map[activity.Standing]struct{ asked, redacted int }{activity.Claimed: {0, 0},
+		activity.Reported: {2, 7}, activity.Signed: {2, 7}} {
 		notes := summaries(3)
-		model := &fakeModel{text: "A model's summary."}
-		withDesk(t, notes, &Options{Model: model.answer}, func(t *testing.T, f *following) {
-			f.clicksOf(t, notes, standing)
-			assert.Len(t, model.prompts, asked, standing)
+		asked := 0
+		model := func(context.Context, string) (string, error) { asked++; return fmt.Sprint("Summary ", asked), nil }
+		withDesk(t, notes, &Options{Model: model}, func(t *testing.T, f *following) {
+			f.stop()
+			f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes})) // which takes no claims
+			f.follow(t)
+			f.records(t, activity.Event{ID: "1", Time: time.Now(), SessionID: "s", UserID: "ada", Standing: standing})
+			f.linkAs(t, "7", "s", byWebhook)
+			for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
+				f.click(t, "s", page)
+				synctest.Wait()
+			}
+			assert.Equal(t, want.asked, asked, standing)
 			summary := f.sessions(t, "7")[0].Summary
 			assert.Equal(t, asked == 0, summary == "Clicked a, b, c, d, e and f.", summary)
-		})
-	}
-}
-
-// Anybody can claim to be somebody else. Such claims blank no note.
-func TestCalm_redactsNothingForASummaryOfClaims(t *testing.T) {
-	for standing, want := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 7, activity.Signed: 7} {
-		notes := summaries(3)
-		withDesk(t, notes, nil, func(t *testing.T, f *following) {
-			f.clicksOf(t, notes, standing)
-			redacted := 0
-			for _, n := range f.desk.notes["7"] {
-				if n.redacted {
-					redacted++
-				}
-			}
-			assert.Equal(t, []int{8, want}, []int{len(f.desk.notes["7"]), redacted}, standing)
+			all := len(f.desk.texts("7"))
+			assert.Equal(t, []int{8, want.redacted}, []int{all, all - f.desk.left("7")}, standing)
 		})
 	}
 }

@@ -1,6 +1,10 @@
 package connector
 
 import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -59,10 +65,85 @@ func TestFollow_asksStorageForNothingAtRest(t *testing.T) {
 		before := operations.Load()
 		time.Sleep(3 * time.Hour)
 		assert.Equal(t, before, operations.Load())
-		docs, err := log.Documents().Get(t.Context(), "acme", "lease/"+leaseName)
-		require.NoError(t, err)
+		docs := musttest.New(log.Documents().Get(t.Context(), "acme", "lease/"+leaseName))
 		assert.False(t, docs[0].Exists())
 		f.views(t, "s", "b")
 		assert.Len(t, d.texts("7"), 2)
 	})
+}
+
+// BenchmarkFollow writes a note for each action, in 1000 conversations in turn, to a desk that
+// answers at once.
+func BenchmarkFollow(b *testing.B) {
+	const conversations = 1000
+	d := newDesk()
+	s := newService(b, musttest.New(memorylog.New(nil)),
+		Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Follow(ctx, "acme", musttest.New(eventlog.NewSource(s.store.log, "acme")))
+	}()
+	settled := func(n int) {
+		for d.count("note") < n {
+			runtime.Gosched()
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	for i := range conversations {
+		s.visit(b, fmt.Sprint("s", i), "first")
+		s.linkAs(b, fmt.Sprint(i), fmt.Sprint("s", i), byWebhook)
+	}
+	settled(conversations)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		s.visit(b, fmt.Sprint("s", n%conversations), "next")
+		if n++; n%conversations == 0 {
+			settled(conversations + n)
+		}
+	}
+	settled(conversations + n)
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "notes/s")
+	cancel()
+	<-done
+}
+
+// A linked conversation takes at most 1 KiB of memory, and one with notes to write to an absent
+// desk at most 512 bytes.
+func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
+	const conversations = 10_000
+	c := newLinks(t).Connector
+	d := c.newDelivery("acme")
+	docs := make([]document.Document, conversations)
+	for i := range docs {
+		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i),
+			ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
+		change, _, err := c.store.change(&r)
+		require.NoError(t, err)
+		docs[i] = document.Document{Name: Link{"zendesk", fmt.Sprint(100000 + i)}.documentName(),
+			Value: change.Value, Version: 1}
+	}
+	perLinked := heaptest.After(func() {
+		for _, doc := range docs {
+			doc.Name = strings.Clone(doc.Name)
+			d.takeOver(doc, eventlog.ID{})
+		}
+	}) / conversations
+	require.Len(t, d.lanes, conversations)
+	perParked := perLinked + heaptest.After(func() {
+		var page []eventlog.Entry
+		d.loaded = eventlog.IDAt(time.Now().Add(2 * time.Hour))
+		for id := range d.bySession {
+			page = append(page, eventlog.Entry{ID: eventlog.IDAt(time.Now().Add(time.Hour)), SessionID: id})
+		}
+		require.NoError(t, d.see(eventlog.ID{}, page))
+	})/conversations
+	require.Equal(t, conversations, d.accounts["zendesk"].lanes.Len())
+	t.Logf("%d bytes for each linked conversation, %d for each parked one", perLinked, perParked)
+	assert.LessOrEqual(t, perLinked, int64(1024))
+	assert.LessOrEqual(t, perParked, int64(512))
+	runtime.KeepAlive(d)
+	runtime.KeepAlive(docs)
 }

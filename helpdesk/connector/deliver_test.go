@@ -631,8 +631,7 @@ func TestFollow_countsNothingOfOthersAsTrimmed(t *testing.T) {
 func TestFollow_resolvesWaitingLinks(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		wait := func(conversationID string, c helpdesk.Contact) {
-			result, err := f.linkContact(t.Context(), conversationID, c)
-			require.NoError(t, err)
+			result := musttest.New(f.linkContact(t.Context(), conversationID, c))
 			require.Contains(t, []status{pending, linked}, result)
 		}
 		f.visit(t, "anonymous", "before")
@@ -720,8 +719,7 @@ func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 		f.begins(t, "a")
 		f.desk.takes = func() time.Duration { return 2 * time.Second }
 		first, dead := mortal(f.store.log)
-		c, err := New(first, f.products, nil)
-		require.NoError(t, err)
+		c := musttest.New(New(first, f.products, nil))
 		ctx, kill := context.WithCancel(t.Context())
 		go func() { _ = c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(first, "acme"))) }()
 		time.Sleep(time.Second / 2)

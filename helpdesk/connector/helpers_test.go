@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,8 +82,7 @@ func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *servi
 		o = *opts
 	}
 	p.IdentitySecrets = []string{"older", identitySecret}
-	c, err := New(log, always(p), &o)
-	require.NoError(t, err)
+	c := musttest.New(New(log, always(p), &o))
 	return &service{c, musttest.New(eventlog.NewRecorder(log, nil))}
 }
 
@@ -142,8 +143,7 @@ func (s *service) configure(p Products) { s.products, s.linker.products = p, p }
 func (s *service) work(t testing.TB, key string) {
 	t.Helper()
 	d := s.newDelivery("acme")
-	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", leaseName, time.Hour)
-	require.NoError(t, err)
+	lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", leaseName, time.Hour))
 	defer func() { require.NoError(t, lease.Release(t.Context())) }()
 	var models sync.WaitGroup
 	d.spawn = func(work func(context.Context) error) { models.Go(func() { _ = work(t.Context()) }) }
@@ -169,8 +169,7 @@ func (s *service) work(t testing.TB, key string) {
 // stored returns the document of a conversation.
 func (s *service) stored(t testing.TB, key string) conversation {
 	t.Helper()
-	r, err := s.store.read(t.Context(), "acme", linkOf(key))
-	require.NoError(t, err)
+	r := musttest.New(s.store.read(t.Context(), "acme", linkOf(key)))
 	return r.conversation
 }
 
@@ -180,8 +179,7 @@ func (s *service) put(t testing.TB, key string, c conversation) conversation {
 	r := record{document.Document{Name: linkOf(key).documentName()}, c}
 	put, _, err := s.store.change(&r)
 	require.NoError(t, err)
-	_, err = s.store.docs.Write(t.Context(), "acme", put)
-	require.NoError(t, err)
+	musttest.New(s.store.docs.Write(t.Context(), "acme", put))
 	return r.conversation
 }
 
@@ -196,8 +194,7 @@ func (s *service) linkedTo(t testing.TB, sessionID string) string {
 // erases plans the erasure of a person, and commits it with further entries.
 func (s *service) erases(t testing.TB, of Person, redact bool, more ...eventlog.Entry) Erasure {
 	t.Helper()
-	plan, err := s.Erase(t.Context(), "acme", of, redact)
-	require.NoError(t, err)
+	plan := musttest.New(s.Erase(t.Context(), "acme", of, redact))
 	require.NoError(t, s.store.log.Append(t.Context(), "acme", append(plan.Entries, more...), plan.Changes...))
 	return plan
 }
@@ -217,4 +214,227 @@ func before(log eventlog.Log, ask func(op watchtest.Op) error) *watchtest.Log {
 func mortal(log eventlog.Log) (seen *watchtest.Log, dead *atomic.Bool) {
 	seen = &watchtest.Log{Log: log}
 	return seen, &seen.Down
+}
+
+// desk is a help desk in memory.
+type desk struct {
+	size int // characters that fit into a note; 0 for any number
+	rate int // requests in a minute that it states; 0 for none
+
+	// refuse is asked before a request has its effect, and lose before its answer
+	// is sent. Both may be nil.
+	refuse, lose func(op, conversationID string) *helpdesk.APIError
+	// takes is the duration of a request. The request has its effect after half of it, even if the
+	// client has gone.
+	takes func() time.Duration
+	pause func(conversationID string) time.Duration
+	lacks func(*helpdesk.Capabilities) // may be nil
+
+	mu    sync.Mutex
+	last  int
+	notes map[string][]*written // by conversation, in order
+	order []string              // the conversation of each note
+	asked map[string]int        // requests, by operation
+	most  int                   // in flight at once
+	now   int
+}
+
+// written is a note.
+type written struct {
+	id, text string
+	at       time.Time
+	redacted bool
+}
+
+func newDesk() *desk {
+	return &desk{notes: map[string][]*written{}, asked: map[string]int{}}
+}
+
+func (d *desk) Fits(text string) bool { return d.size == 0 || len(text) <= d.size }
+
+func (d *desk) Webhook(http.Header, []byte, time.Time) (helpdesk.Event, error) {
+	return helpdesk.Event{}, helpdesk.ErrUnrecognized
+}
+
+func (d *desk) Pause(conversationID string) time.Duration {
+	d.mu.Lock()
+	pause := d.pause
+	d.mu.Unlock()
+	if pause == nil {
+		return 0
+	}
+	return pause(conversationID)
+}
+
+func (d *desk) Rate() (int, time.Duration) { return d.rate, time.Minute }
+
+// refuses sets refuse while the desk is in use.
+func (d *desk) refuses(refuse func(op, conversationID string) *helpdesk.APIError) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refuse = refuse
+}
+
+// failing fails an operation, or everything in one conversation, or all requests for "".
+func failing(of string, e helpdesk.APIError) func(op, conversationID string) *helpdesk.APIError {
+	return func(op, conversationID string) *helpdesk.APIError {
+		if of != "" && of != op && of != conversationID {
+			return nil
+		}
+		failed := e
+		return &failed
+	}
+}
+
+// pauses sets pause while the desk is in use.
+func (d *desk) pauses(pause func(conversationID string) time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pause = pause
+}
+
+// lacking takes capabilities away, even while the desk is in use.
+func (d *desk) lacking(lacks func(*helpdesk.Capabilities)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lacks = lacks
+}
+
+// mostAtOnce returns the most requests in flight at once since the previous call.
+func (d *desk) mostAtOnce() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most := d.most
+	d.most = 0
+	return most
+}
+
+// request has an effect, or fails, as a desk behind a network does.
+func (d *desk) request(ctx context.Context, op, conversationID string, effect func()) error {
+	d.mu.Lock()
+	d.asked[op]++
+	d.now++
+	d.most = max(d.most, d.now)
+	refuse, lose, takes := d.refuse, d.lose, d.takes
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		d.now--
+		d.mu.Unlock()
+	}()
+	if refuse != nil {
+		if err := refuse(op, conversationID); err != nil {
+			err.Desk, err.Op = "desk", op
+			return err
+		}
+	}
+	half := time.Duration(0)
+	if takes != nil {
+		half = takes() / 2
+	}
+	applied := make(chan struct{})
+	go func() { // the desk's own, which goes on when the client has gone
+		time.Sleep(half)
+		d.mu.Lock()
+		effect()
+		d.mu.Unlock()
+		close(applied)
+	}()
+	lost := &helpdesk.APIError{Desk: "desk", Op: op, Ambiguous: true, Err: context.Cause(ctx)}
+	select {
+	case <-applied:
+	case <-ctx.Done():
+		return lost
+	}
+	if half > 0 { // timers of a bubble that are due at once can crash the race detector of Go 1.26
+		select {
+		case <-time.After(half):
+		case <-ctx.Done():
+			return lost
+		}
+	}
+	if lose != nil {
+		if err := lose(op, conversationID); err != nil {
+			err.Desk, err.Op, err.Ambiguous = "desk", op, true
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *desk) Note(ctx context.Context, conversationID, text string) (string, error) {
+	var id string
+	err := d.request(ctx, "note", conversationID, func() {
+		d.last++
+		id = fmt.Sprint(d.last)
+		d.notes[conversationID] = append(d.notes[conversationID], &written{id: id, text: text, at: time.Now()})
+		d.order = append(d.order, conversationID)
+	})
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+func (d *desk) FindNote(ctx context.Context, conversationID, text, after string,
+	since time.Time) (string, bool, error) {
+	var id string
+	var found bool
+	err := d.request(ctx, "find", conversationID, func() {
+		notes := d.notes[conversationID]
+		if after != "" {
+			notes = notes[1+slices.IndexFunc(notes, func(n *written) bool { return n.id == after }):]
+		}
+		for _, n := range notes {
+			if n.text == text && (after != "" || !n.at.Before(since)) {
+				id, found = n.id, true
+			}
+		}
+	})
+	if err != nil {
+		return "", false, err
+	}
+	return id, found, nil
+}
+
+func (d *desk) Redact(ctx context.Context, conversationID, noteID string) error {
+	return d.request(ctx, "redact", conversationID, func() {
+		for _, n := range d.notes[conversationID] {
+			if n.id == noteID {
+				n.redacted = true
+			}
+		}
+	})
+}
+
+// texts returns the bodies of a conversation's notes, without their headers.
+func (d *desk) texts(conversationID string) (texts []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.notes[conversationID] {
+		_, body, _ := strings.Cut(n.text, "\n\n")
+		texts = append(texts, body)
+	}
+	return texts
+}
+
+// count returns the number of requests for an operation.
+func (d *desk) count(op string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked[op]
+}
+
+func (d *desk) Capabilities() helpdesk.Capabilities {
+	return d.without(helpdesk.Capabilities{Finder: d, Redactor: d, Pacer: d})
+}
+
+// without returns the capabilities without the ones that the desk lacks.
+func (d *desk) without(can helpdesk.Capabilities) helpdesk.Capabilities {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lacks != nil {
+		d.lacks(&can)
+	}
+	return can
 }

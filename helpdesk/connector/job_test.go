@@ -129,13 +129,11 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s.linkAs(t, "7", "s", byWebhook)
 	lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", 0))
 	require.NoError(t, lease.Release(t.Context()))
-	r, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
-	require.NoError(t, err)
+	r := musttest.New(s.store.read(t.Context(), "acme", linkOf("zendesk/7")))
 	j := &job{d: s.newDelivery("acme"), lease: lease, r: r}
-	err = j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil })
+	err := j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil })
 	require.ErrorAs(t, err, new(*document.ConflictError))
-	after, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
-	require.NoError(t, err)
+	after := musttest.New(s.store.read(t.Context(), "acme", linkOf("zendesk/7")))
 	assert.Equal(t, r.doc, after.doc)
 }
 
@@ -145,8 +143,7 @@ func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 	s.visit(t, "s", "/a")
 	s.visit(t, "late", "/a")
 	s.linkAs(t, "7", "s", byWebhook)
-	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", 0)
-	require.NoError(t, err)
+	lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", 0))
 	d := s.newDelivery("acme")
 	j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), lease: lease}
 	require.NoError(t, j.reload(t.Context()))

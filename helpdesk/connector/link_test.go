@@ -51,16 +51,14 @@ func (s *service) sessions(t testing.TB, conversationID string) []Linked {
 // known returns a conversation's sessions.
 func (s *service) known(t testing.TB, desk, conversationID string) []Linked {
 	t.Helper()
-	known, err := s.Conversation(t.Context(), "acme", Link{desk, conversationID})
-	require.NoError(t, err)
+	known := musttest.New(s.Conversation(t.Context(), "acme", Link{desk, conversationID}))
 	return known
 }
 
 // waiting returns the links that wait for their sessions.
 func (s *service) waiting(t testing.TB) []document.Document {
 	t.Helper()
-	docs, err := s.store.docs.List(t.Context(), "acme", waitingPrefix, "", 100)
-	require.NoError(t, err)
+	docs := musttest.New(s.store.docs.List(t.Context(), "acme", waitingPrefix, "", 100))
 	return docs
 }
 
@@ -226,8 +224,7 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 			"long before": {time.Hour, 0}, "to come": {-time.Hour, 0},
 		} {
 			s.visit(t, id, "/a")
-			_, err := s.link(t.Context(), "zendesk", id, id, byWebhook, time.Now().Add(-at.ago))
-			require.NoError(t, err)
+			musttest.New(s.link(t.Context(), "zendesk", id, id, byWebhook, time.Now().Add(-at.ago)))
 			session := s.stored(t, "zendesk/"+id).Sessions[0]
 			since := time.Now().Add(-at.want - promptNotes().PreLinkWindow)
 			assert.InDelta(t, activity.Seconds(since), session.Since, 1e-3, id)
@@ -281,8 +278,7 @@ func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
 					s.records(t, e)
 					time.Sleep(tt.between)
 				}
-				_, err := s.linkContact(t.Context(), "7", tt.contact)
-				require.NoError(t, err)
+				musttest.New(s.linkContact(t.Context(), "7", tt.contact))
 				var got []string
 				for _, linked := range s.sessions(t, "7") {
 					got = append(got, linked.SessionID)
@@ -298,8 +294,7 @@ func TestLinkContact_waitsForItsSession(t *testing.T) {
 		s := newLinks(t)
 		wait := func(c helpdesk.Contact) []document.Document {
 			t.Helper()
-			result, err := s.linkContact(t.Context(), "7", c)
-			require.NoError(t, err)
+			result := musttest.New(s.linkContact(t.Context(), "7", c))
 			assert.Equal(t, pending, result)
 			return s.waiting(t)
 		}
@@ -359,8 +354,7 @@ func TestConversation_readsTheOutboxOfThePreviousRelease(t *testing.T) {
 func TestConversation_leavesAnErasedNoteToThePreviousRelease(t *testing.T) {
 	c := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Text: "[1] User visited a"}}
 	c.erase(Person{SessionIDs: []string{"s"}}, true)
-	value, err := c.encode()
-	require.NoError(t, err)
+	value := musttest.New(c.encode())
 	assert.Contains(t, string(value), `"blank":"[1] User visited a"`)
 }
 
@@ -371,8 +365,7 @@ func TestSession_isStoredWithTheActionsThatNoSummaryHas(t *testing.T) {
 	var s session
 	require.NoError(t, json.Unmarshal([]byte(stored), &s))
 	assert.Equal(t, "Visited the home page; clicked a.", s.Extract())
-	value, err := json.Marshal(s)
-	require.NoError(t, err)
+	value := musttest.New(json.Marshal(s))
 	assert.JSONEq(t, strings.Replace(stored, "{}]", "{},{}]", 1), string(value), "errors come after everything else")
 }
 
@@ -385,8 +378,7 @@ func nearlyFull(t testing.TB, missing int, messages ...message) conversation {
 		c.Sessions = append(c.Sessions, session{ID: fmt.Sprint("s", i), ByWebhook: true,
 			Cursor: cursor{After: eventlog.IDAt(time.Now())}, Summary: &sessionSummary{Text: "so far"}})
 	}
-	value, err := json.Marshal(c)
-	require.NoError(t, err)
+	value := musttest.New(json.Marshal(c))
 	c.Sessions[0].Summary.Text += strings.Repeat("x", document.MaxValue-len(value)-missing)
 	return c
 }
@@ -407,8 +399,7 @@ func TestConversation_boundsItsMessagesInTheDocument(t *testing.T) {
 		c.Messages = append(c.Messages, message{ID: fmt.Sprint(i), Text: "?"})
 	}
 	c.addMessage(message{ID: "last", Text: strings.Repeat("\u2028", maxStored/3)})
-	value, err := json.Marshal(c.Messages)
-	require.NoError(t, err)
+	value := musttest.New(json.Marshal(c.Messages))
 	assert.InDelta(t, maxMessages, len(value), 200)
 	assert.Equal(t, "last", c.Messages[len(c.Messages)-1].ID)
 	c.addMessage(message{ID: "longest", Text: strings.Repeat("<", maxStored)})
@@ -420,7 +411,6 @@ func TestLink_toAConversationWithoutRoomIsRefused(t *testing.T) {
 	s.visitAs(t, "s", "ada", "ada@x.example", time.Now(), "/a")
 	s.put(t, "zendesk/7", nearlyFull(t, 10))
 	assert.Equal(t, errTooManySessions.Error(), s.linkAs(t, "7", "s", byStranger))
-	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"})
-	require.NoError(t, err)
+	result := musttest.New(s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"}))
 	assert.Equal(t, ignored, result)
 }

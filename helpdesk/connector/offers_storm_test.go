@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -199,8 +199,7 @@ func (st *storm) check(s *server, id string) {
 	if offers := st.shown(id); len(offers) > 0 && st.wrote[id].After(offers[len(offers)-1]) {
 		assert.True(t, st.desk.Exists(id), "%s was deleted although someone wrote after the offer", id)
 	}
-	docs, err := st.log.Documents().Get(t.Context(), acme, "conversations/intercom/"+id)
-	require.NoError(t, err)
+	docs := musttest.New(st.log.Documents().Get(t.Context(), acme, "conversations/intercom/"+id))
 	if !st.desk.Exists(id) {
 		assert.Empty(t, s.known(t, "intercom", id), "the link to %s is left", id)
 		assert.False(t, docs[0].Exists(), "the machine of %s is left", id)

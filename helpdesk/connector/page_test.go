@@ -20,45 +20,38 @@ const ownPage = "Origin: https://app.acme.example"
 
 func TestServeLink_answersEachBody(t *testing.T) {
 	const link = `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`
+	const noObject = "The body must be a JSON object with product_id, session_id and conversation_id."
+	const forbidden = "Pages of this origin may not link sessions of the product."
+	with := func(old, changed string) string { return strings.Replace(link, old, changed, 1) }
+	own := []string{ownPage}
 	for name, tt := range map[string]struct {
 		body    string
 		headers []string
 		code    int
 		says    string
 	}{
-		"linked": {link, []string{ownPage}, 200, "linked"},
-		"with the desk's name": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"chat"}`,
-			[]string{ownPage}, 200, "linked"},
-		"with more fields": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","x":1}`,
-			[]string{ownPage}, 200, "linked"},
-		"an id that is a number": {`{"product_id":"acme","session_id":"s1","conversation_id":12345678901234567890}`,
-			[]string{ownPage}, 200, "linked"},
-		"unknown session": {`{"product_id":"acme","session_id":"s9","conversation_id":"c1"}`, []string{ownPage},
-			404, "Unknown session: nothing has been reported of it yet."},
-		"unknown product": {`{"product_id":"globex","session_id":"s1","conversation_id":"c1"}`, []string{ownPage},
-			404, "Unknown product."},
-		"product without desks": {`{"product_id":"bare","session_id":"s1","conversation_id":"c1"}`, []string{ownPage},
-			404, "The product has no help desk."},
-		"unknown desk": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`,
-			[]string{ownPage}, 400, "The field desk does not name a help desk of the product."},
-		"no origin, whatever the body": {"{", nil, 403, "Pages of this origin may not link sessions of the product."},
-		"another origin": {link, []string{"Origin: https://evil.example"}, 403,
-			"Pages of this origin may not link sessions of the product."},
-		"without a session": {`{"product_id":"acme","conversation_id":"c1"}`, []string{ownPage}, 400,
+		"linked":                 {link, own, 200, "linked"},
+		"with the desk's name":   {with("}", `,"desk":"chat"}`), own, 200, "linked"},
+		"with more fields":       {with("}", `,"x":1}`), own, 200, "linked"},
+		"an id that is a number": {with(`"c1"`, "12345678901234567890"), own, 200, "linked"},
+		"unknown session":        {with("s1", "s9"), own, 404, "Unknown session: nothing has been reported of it yet."},
+		"unknown product":        {with("acme", "globex"), own, 404, "Unknown product."},
+		"product without desks":  {with("acme", "bare"), own, 404, "The product has no help desk."},
+		"unknown desk": {with("}", `,"desk":"third"}`), own, 400,
+			"The field desk does not name a help desk of the product."},
+		"no origin, whatever the body": {"{", nil, 403, forbidden},
+		"another origin":               {link, []string{"Origin: https://evil.example"}, 403, forbidden},
+		"without a session": {with(`"session_id":"s1",`, ""), own, 400,
 			"The field session_id is missing or empty."},
-		"an empty conversation": {`{"product_id":"acme","session_id":"s1","conversation_id":" "}`, []string{ownPage},
-			400, "The field conversation_id is missing or empty."},
-		"a conversation that is odd": {`{"product_id":"acme","session_id":"s1","conversation_id":{}}`, []string{ownPage}, 400,
-			"The body must be a JSON object with product_id, session_id and conversation_id."},
-		"a long conversation": {`{"product_id":"acme","session_id":"s1","conversation_id":"` +
-			strings.Repeat("c", 257) + `"}`, []string{ownPage}, 400, "The field conversation_id is longer than 256 bytes."},
-		"without a product": {`{}`, []string{ownPage}, 400, "The field product_id is missing or empty."},
-		"an array": {`[]`, []string{ownPage}, 400,
-			"The body must be a JSON object with product_id, session_id and conversation_id."},
-		"too large": {link + strings.Repeat(" ", maxLink), []string{ownPage}, 413,
+		"an empty conversation":      {with("c1", " "), own, 400, "The field conversation_id is missing or empty."},
+		"a conversation that is odd": {with(`"c1"`, "{}"), own, 400, noObject},
+		"a long conversation": {with("c1", strings.Repeat("c", 257)), own, 400,
+			"The field conversation_id is longer than 256 bytes."},
+		"without a product": {`{}`, own, 400, "The field product_id is missing or empty."},
+		"an array":          {`[]`, own, 400, noObject},
+		"too large": {link + strings.Repeat(" ", maxLink), own, 413,
 			"The request body is larger than the limit of 16384 bytes."},
-		"plain text": {link, []string{ownPage, "Content-Type: text/plain"}, 415,
-			"The Content-Type must be application/json."},
+		"plain text": {link, append(own, "Content-Type: text/plain"), 415, "The Content-Type must be application/json."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
@@ -172,15 +165,13 @@ func TestServeLink_letsOnlyThePagesOfTheProductReadAnswers(t *testing.T) {
 }
 
 func TestSnippet_fitsIntoAPage(t *testing.T) {
-	s, err := Snippet("https://live.example.com/base/", "acme", "intercom")
-	require.NoError(t, err)
+	s := musttest.New(Snippet("https://live.example.com/base/", "acme", "intercom"))
 	assert.Contains(t, s, `var url = "https://live.example.com/base/sessions/link", link = `+
 		`{"desk":"intercom","product_id":"acme"};`)
-	s, err = Snippet("http://localhost:8080", `a</script>"'`, "")
+	s, err := Snippet("http://localhost:8080", `a</script>"'`, "")
 	assert.Error(t, err, "it has a slash")
 	assert.Empty(t, s)
-	s, err = Snippet("http://localhost:8080", `a<script>"'`, "")
-	require.NoError(t, err)
+	s = musttest.New(Snippet("http://localhost:8080", `a<script>"'`, ""))
 	assert.Contains(t, s, `link = {"product_id":"a\u003cscript\u003e\"'"};`)
 	assert.NotContains(t, s, "URL")
 	assert.NotContains(t, s, "LINK")

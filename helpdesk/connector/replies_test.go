@@ -117,8 +117,7 @@ func TestServeChat_answersMessagesThatAreLongInTheirDocument(t *testing.T) {
 		require.Equal(t, 200, code)
 		require.Equal(t, "accepted", says)
 	}
-	value, err := json.Marshal(d.stored(t, "chat/c1"))
-	require.NoError(t, err)
+	value := musttest.New(json.Marshal(d.stored(t, "chat/c1")))
 	require.Less(t, len(value), document.MaxValue*3/4, "the reply has room")
 	d.work(t, "chat/c1")
 	assert.Empty(t, d.messages(t))
@@ -139,8 +138,7 @@ func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
 func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 	d, model := newChat(t)
 	servers := []*doors{d, d.another(t, model.answer)}
-	body, err := json.Marshal(userReply("", "c1", "Hi"))
-	require.NoError(t, err)
+	body := musttest.New(json.Marshal(userReply("", "c1", "Hi")))
 	waittest.Together(20, func(i int) {
 		code, says := servers[i%2].post(chatPath, string(body), "X-Desk: chat", "X-Signature: good",
 			fmt.Sprint("X-Delivery: id ", i))
@@ -313,8 +311,7 @@ func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 func TestReply_isComposedOfNothingThatOnlyAStrangerLinked(t *testing.T) {
 	d, model := newChat(t)
 	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
-	_, err := d.link(t.Context(), "chat", "c1", "victim", byStranger, time.Now())
-	require.NoError(t, err)
+	musttest.New(d.link(t.Context(), "chat", "c1", "victim", byStranger, time.Now()))
 	e := userReply("d1", "c1", "What did I do?")
 	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
 	d.answered(t, e)
@@ -507,8 +504,7 @@ func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 		asks := userReply("d1", "c1", "Hi")
 		if tt.by != byWebhook {
 			asks.Contact = helpdesk.Contact{}
-			_, err := d.link(t.Context(), "chat", "c1", "s1", tt.by, time.Now())
-			require.NoError(t, err)
+			musttest.New(d.link(t.Context(), "chat", "c1", "s1", tt.by, time.Now()))
 		}
 		d.answered(t, asks)
 		require.Len(t, model.prompts, 1)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -33,8 +34,7 @@ func signsIn(anonymous, user string, ago time.Duration) activity.Event {
 // records records one request.
 func (s *service) records(t testing.TB, events ...activity.Event) {
 	t.Helper()
-	_, err := s.recorder.Record(t.Context(), "acme", events)
-	require.NoError(t, err)
+	musttest.New(s.recorder.Record(t.Context(), "acme", events))
 }
 
 // contactOf links the session of a user to a conversation, as the desk's webhook does.
@@ -49,8 +49,7 @@ func (s *service) contactOf(t testing.TB, conversationID, user string) status {
 func (s *service) streamed(t testing.TB) (all []string) {
 	t.Helper()
 	into := make([]eventlog.Entry, 100)
-	n, err := s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into)
-	require.NoError(t, err)
+	n := musttest.New(s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into))
 	for _, e := range into[:n] {
 		if b, err := e.Decode(); err == nil && b != nil {
 			for _, a := range b.Actions {
@@ -348,8 +347,7 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 		good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}}, nil, false)
 		require.NoError(t, err)
 		assert.Empty(t, good, "the link's user has left the session")
-		r, err := f.store.read(t.Context(), "acme", Link{"zendesk", "8"})
-		require.NoError(t, err)
+		r := musttest.New(f.store.read(t.Context(), "acme", Link{"zendesk", "8"}))
 		assert.Equal(t, helpdesk.Contact{Email: "ada@acme.example"}, r.Sessions[0].Contact)
 	})
 }
@@ -362,8 +360,7 @@ func TestReply_isComposedOfItsOwnUsersActions(t *testing.T) {
 		f.records(t, signsIn("anon2", "bob", 0), did("bob", "b", 0))
 		f.contactOf(t, "8", "bob")
 		for id, want := range map[string][]string{"7": {"User visited a"}, "8": {"User visited b"}, "9": nil} {
-			actions, err := f.store.actions(t.Context(), "acme", Link{"zendesk", id}, []session{{ID: "s"}})
-			require.NoError(t, err)
+			actions := musttest.New(f.store.actions(t.Context(), "acme", Link{"zendesk", id}, []session{{ID: "s"}}))
 			assert.Equal(t, want, actions, id)
 		}
 	})

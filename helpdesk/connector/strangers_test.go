@@ -75,8 +75,7 @@ func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 		for _, d := range desks {
 			d.Desk.(*desk).takes = func() time.Duration { return 100 * time.Millisecond }
 			f.visit(t, d.Name, "home")
-			_, err := f.link(t.Context(), d.Name, "own", d.Name, byWebhook, time.Now())
-			require.NoError(t, err)
+			musttest.New(f.link(t.Context(), d.Name, "own", d.Name, byWebhook, time.Now()))
 		}
 		forged := make([]string, 2*MaxStrangeLinks)
 		for i := range forged {
@@ -192,8 +191,7 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 		s.visitAs(t, key, "ada", "", time.Now(), "a")
 		s.linkAs(t, key[len("zendesk/"):], key, by)
 		into := make([]eventlog.Entry, 10)
-		n, err := s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into)
-		require.NoError(t, err)
+		n := musttest.New(s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into))
 		d.accounts = map[string]*account{}
 		require.NoError(t, d.see(eventlog.ID{}, into[n-1:n]))
 		a := d.accounts["zendesk"]

@@ -42,8 +42,7 @@ func (d *delivery) visits(t testing.TB, sessionID string, pages, length int) {
 			Type: activity.TypePageview, Title: fmt.Sprint("Page Load: ", i), CanonicalURL: url, Index: i,
 			TimestampStart: float64(time.Now().UnixMicro()) / 1e6}})
 	}
-	data, err := json.Marshal(b)
-	require.NoError(t, err)
+	data := musttest.New(json.Marshal(b))
 	e := eventlog.Entry{ID: eventlog.IDAt(time.Now()), SessionID: sessionID, Data: data}
 	require.NoError(t, d.see(eventlog.ID{}, []eventlog.Entry{e}))
 }
