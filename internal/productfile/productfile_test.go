@@ -71,16 +71,26 @@ func fieldsOf(t *testing.T, err error, path string) []string {
 	return fields
 }
 
-// requireField loads a product with these fields and asserts of which one the error complains; "" for no error.
-func requireField(t *testing.T, fields, want string) {
+// requireFields loads files, by the fields below the path at of which the error must complain; "" for no error. The
+// files are made of the texts.
+func requireFields(t *testing.T, at string, file func(text string) string, tests map[string][]string) {
 	t.Helper()
-	path := productFile(t, oneProduct(fields))
-	_, _, err := Load(path, environment(), NewExtensions(nil, nil))
-	if want == "" {
-		require.NoError(t, err, fields)
-		return
+	for want, texts := range tests {
+		for _, text := range texts {
+			path := productFile(t, file(text))
+			_, _, err := Load(path, environment("NEWLINE", secret+"\n", "EMPTY", ""), NewExtensions(nil, nil))
+			if want == "" {
+				require.NoError(t, err, text)
+				continue
+			}
+			var fields []string
+			for field := range strings.SplitSeq(want, ", ") {
+				fields = append(fields, at+field)
+			}
+			assert.ElementsMatch(t, fields, fieldsOf(t, err, path), text)
+			assert.NotContains(t, err.Error(), secret)
+		}
 	}
-	assert.Equal(t, []string{"products[0]." + want}, fieldsOf(t, err, path), fields)
 }
 
 func TestLoad_readsEveryField(t *testing.T) {
@@ -121,63 +131,37 @@ func TestLoad_readsEveryField(t *testing.T) {
 }
 
 func TestLoad_readsEvents(t *testing.T) {
-	for events, want := range map[string]string{
-		`{}`: "",
-		`{"Invoice Sent": {"properties": ["plan"], "sentence": "sent an invoice"}, "Checkout *": {}, "$exception": {}}`: "",
-		`[]`: "events", `{"a": null}`: "events.a", `{"a": {"colour": 1}}`: "events.a.colour",
-		`{"a": {}, "a": {}}`:         "events.a",
-		`{"a": {"properties": "b"}}`: "events.a.properties", `{"a": {"properties": [1]}}`: "events.a.properties[0]",
-		`{"a": {"properties": ["b", "b"]}}`:                                      "events.a.properties[1]",
-		`{"a": {"properties": [" "]}}`:                                           "events.a.properties[0]",
-		`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`: "events.a.properties",
-		`{"a": {"sentence": 1}}`:                                                 "events.a.sentence",
-		`{"a": {"sentence": " b"}}`:                                              "events.a.sentence",
-		`{"": {}}`:                                                               "events.",
-		`{"a*b": {}}`:                                                            "events.a*b",
-		`{"**": {}}`:                                                             "events.**",
-		`{"$exception": {"sentence": "b"}}`:                                      "events.$exception",
-	} {
-		requireField(t, `"webhook_secret": "s", "events": `+events, want)
-	}
+	rules := func(events string) string { return oneProduct(`"events": ` + events) }
+	requireFields(t, "products[0].", rules, map[string][]string{
+		"": {`{}`, `{"Invoice Sent": {"properties": ["plan"], "sentence": "sent an invoice"}, "Checkout *": {},
+			"$exception": {}}`},
+		"events":          {`[]`},
+		"events.":         {`{"": {}}`},
+		"events.a":        {`{"a": null}`, `{"a": {}, "a": {}}`},
+		"events.a*b":      {`{"a*b": {}}`},
+		"events.**":       {`{"**": {}}`},
+		"events.a.colour": {`{"a": {"colour": 1}}`},
+		"events.a.properties": {`{"a": {"properties": "b"}}`,
+			`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`},
+		"events.a.properties[0]": {`{"a": {"properties": [1]}}`, `{"a": {"properties": [" "]}}`},
+		"events.a.properties[1]": {`{"a": {"properties": ["b", "b"]}}`},
+		"events.a.sentence":      {`{"a": {"sentence": 1}}`, `{"a": {"sentence": " b"}}`},
+		"events.$exception":      {`{"$exception": {"sentence": "b"}}`},
+	})
 }
 
 func TestLoad_readsSources(t *testing.T) {
-	const good = `{"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u.id"}}`
-	for sources, want := range map[string]string{
-		`[` + good + `]`:               "",
-		`[` + good + `, ` + good + `]`: "sources[1].name",
-		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user": "u"}}]`: "sources[0].fields.user",
-		`[{"name": "a", "kind": "flat", "fields": {"event": "e"}}]`:              "sources[0].fields",
-		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u"},
-			"actions": {"x": "scrolled"}}]`: "sources[0].actions.x",
-		`[{"name": "a", "kind": "xml", "fields": {"event": "e", "user_id": "u"}}]`: "sources[0].kind",
-	} {
-		requireField(t, `"webhook_secret": "s", "sources": `+sources, want)
-	}
-}
-
-func TestLoad_acceptsMissingOptionalFields(t *testing.T) {
-	tests := map[string]string{
-		"an empty object":                   `{}`,
-		"no products":                       `{"products": [], "keys": []}`,
-		"a product with nothing but its id": `{"products": [{"product_id": "acme"}]}`,
-		"an integration with nothing in it": integration(``),
-		"a help desk on its own host": integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk", ` +
-			`"oauth_token": "x"}`),
-		"Intercom at its default address": integration(`"intercom": {"access_token": "x"}`),
-		"zeros that mean at once":         integration(`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`),
-		"proactive zeros":                 integration(`"proactive": {"interaction_timeout_s":1, "cooldown_s": 0}`),
-		"three labels":                    integration(`"proactive": {"reply_option_labels": ["a", "b", "c"]}`),
-		"keys of one scope":               key(`"key": "k", "external_id": "acme", "scopes": ["stream"]`),
-		"white space around everything":   " \n\t{ } \n",
-		"a byte order mark":               "\ufeff{}",
-	}
-	for name, content := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, _, err := Load(productFile(t, content), environment(), NewExtensions(nil, nil))
-			assert.NoError(t, err)
-		})
-	}
+	const good = `"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u.id"}`
+	requireFields(t, "products[0].sources", func(sources string) string {
+		return oneProduct(`"sources": [{` + sources + `}]`)
+	}, map[string][]string{
+		"":                {good},
+		"[1].name":        {good + `}, {` + good},
+		"[0].actions.x":   {good + `, "actions": {"x": "scrolled"}`},
+		"[0].fields":      {`"name": "a", "kind": "flat", "fields": {"event": "e"}`},
+		"[0].fields.user": {`"name": "a", "kind": "flat", "fields": {"event": "e", "user": "u"}`},
+		"[0].kind":        {`"name": "a", "kind": "xml", "fields": {"event": "e", "user_id": "u"}`},
+	})
 }
 
 // A desk gets its configuration unchanged, except for the variables in its strings, at any depth.
@@ -250,129 +234,99 @@ func TestLoad_listsTheDesksThereAre(t *testing.T) {
 	require.ErrorContains(t, err, `webhok_secret: is not a known field; did you mean "webhook_secret"?`)
 }
 
-// Each content is wrong in one or more fields; the error names all of them.
+// The error names all wrong fields of a file, and no secret.
 func TestLoad_namesFileAndField(t *testing.T) {
-	const zendesk = "products[0].integration_config.zendesk"
-	const intercom = "products[0].integration_config.intercom"
-	const notes = "products[0].integration_config.notes"
-	const proactive = "products[0].integration_config.proactive"
-	env := environment("NEWLINE", secret+"\n", "EMPTY", "", "BLANK", " \t", "SECRET", secret)
-	tests := map[string]struct {
-		content string
-		want    string // comma-separated
-	}{
-		"unknown field of the file":        {`{"product": []}`, "product"},
-		"unknown field in other letters":   {`{"Products": []}`, "Products"},
-		"unknown integration":              {integration(`"freshdesk": {}`), "products[0].integration_config.freshdesk"},
-		"the same field of the file twice": {`{"products": [], "products": []}`, "products"},
+	requireFields(t, "", func(content string) string { return content }, map[string][]string{
+		"":                       {`{"products": [], "keys": []}`, " \n\t{ } \n", "\ufeff{}"},
+		"the file":               {`[]`, `null`},
+		"product":                {`{"product": []}`},
+		"Products":               {`{"Products": []}`},
+		"products":               {`{"products": [], "products": []}`, `{"products": {}}`},
+		"products[0]":            {`{"products": ["acme"]}`},
+		"products[0].product_id": {`{"products": [{"product_id": 7}]}`, `{"products": [{}]}`},
+		"products[2].product_id": {
+			`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`},
+		"products[1].capture_tokens[0]": {`{"products": [{"product_id": "a", "capture_tokens": ["` + secret + `"]},
+			{"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`},
+		// Pages publish the token.
+		"products[0].webhook_secret, products[1].identity.secrets[1], keys[0].key": {`{"products": [
+			{"product_id": "a", "webhook_secret": "` + secret + `"},
+			{"product_id": "b", "capture_tokens": ["` + secret + `"], "identity": {"secrets": ["x", "` + secret + `"]}}],
+			"keys": [{"key": "` + secret + `", "external_id": "a"}]}`},
+		// Mistakes of the contents, of the form, and of both.
+		"products[0].product_id, products[1].allowed_origins[0], keys[0].key, keys[0].external_id, keys[0].scopes[0], " +
+			"keys[0].scopes[1]": {`{"products": [{"product_id": "a/b"}, {"product_id": "b", "allowed_origins": ["*"]}],
+				"keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`},
+		"x, products[0].product_id, products[0].webhook_secret, products[0].y, keys[0].key, keys[0].external_id": {
+			`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}],
+				"keys": [{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`},
+		"x, products[1].product_id, products[1].webhook_secret, keys[0].external_id, keys[0].scopes[0]": {
+			`{"x": 1, "products": [{"product_id": "acme"}, {"product_id": "acme", "webhook_secret": ""}],
+				"keys": [{"key": "` + secret + `", "external_id": "acne", "scopes": ["x"]}]}`},
+	})
+}
 
-		"no product id": {`{"products": [{}]}`, "products[0].product_id"},
-		"the same product twice": {`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`,
-			"products[2].product_id"},
+func TestLoad_namesTheFieldOfAProduct(t *testing.T) {
+	requireFields(t, "products[0].", oneProduct, map[string][]string{
+		"webhook_secret": {`"webhook_secret": ""`, `"webhook_secret": "${EMPTY}"`, `"webhook_secret": "${NOT_SET}"`,
+			`"webhook_secret": null`, `"webhook_secret": " ` + secret + `"`, `"webhook_secret": "${NEWLINE}"`},
+		"identity.secrets[0]": {`"identity": {"secrets": ["` + secret + ` "]}`},
+		"identity.secrets[1]": {`"identity": {"secrets": ["a", ""]}`},
+		"identity.unverified": {`"identity": {"unverified": "` + secret + `"}`},
+		"capture_tokens[0]":   {`"capture_tokens": [["` + secret + `"]]`},
+		"capture_tokens[1]": {`"capture_tokens": ["phc_a", ""]`, `"capture_tokens": ["a", "${NOT_SET}"]`,
+			`"capture_tokens": ["` + secret + `", "` + secret + `"]`,
+			`"capture_tokens": ["` + strings.Repeat("a", 256) + `", "` + strings.Repeat("b", 257) + `"]`},
+		"link_hosts[1], link_hosts[2], link_hosts[3], link_hosts[4], link_hosts[5]": {
+			`"link_hosts": ["a.example", "https://a.example", "a.example/x", "a.example:1", "", "*"]`},
+		"integration_config": {`"integration_config": []`},
+	})
+}
 
-		"empty webhook secret":  {oneProduct(`"webhook_secret": ""`), "products[0].webhook_secret"},
-		"empty identity secret": {oneProduct(`"identity": {"secrets": ["a", ""]}`), "products[0].identity.secrets[1]"},
-		"empty capture token":   {oneProduct(`"capture_tokens": ["phc_a", ""]`), "products[0].capture_tokens[1]"},
-		"capture token too long": {oneProduct(`"capture_tokens": ["` + strings.Repeat("a", 256) + `", "` +
-			strings.Repeat("b", 257) + `"]`), "products[0].capture_tokens[1]"},
-		"empty key": {key(`"key": "", "external_id": "acme"`), "keys[0].key"},
-		"no key":    {key(`"external_id": "acme"`), "keys[0].key"},
-		"secret from an empty environment variable": {oneProduct(`"webhook_secret": "${EMPTY}"`),
-			"products[0].webhook_secret"},
-		"environment variable that is not set": {oneProduct(`"webhook_secret": "${NOT_SET}"`),
-			"products[0].webhook_secret"},
-		"environment variable not set, in an array": {oneProduct(`"capture_tokens": ["a", "${NOT_SET}"]`),
-			"products[0].capture_tokens[1]"},
+func TestLoad_namesTheFieldOfAnIntegration(t *testing.T) {
+	const zendesk = `"zendesk": {"base_url": "https://a.b", "oauth_token": "x", `
+	requireFields(t, "products[0].integration_config.", integration, map[string][]string{
+		"": {``, `"intercom": {"access_token": "x"}`, // at its default address
+			`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk", "oauth_token": "x"}`,
+			`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`,
+			`"proactive": {"interaction_timeout_s": 1, "cooldown_s": 0, "reply_option_labels": ["a", "b", "c"]}`},
+		"freshdesk":     {`"freshdesk": {}`},
+		"zendesk":       {`"zendesk": "https://acme.zendesk.com"`},
+		"zendesk.email": {zendesk + `"email": {}}`},
+		"zendesk.x" + strings.Repeat("[0]", 8): { // nested too deep
+			zendesk + `"x": ` + strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`},
+		"intercom.access_token": {`"intercom": {"access_token": null}`},
+		"intercom.access_token, intercom.admin_id": {
+			`"intercom": {"access_token": "${NOT_SET}", "admin_id": " 1"}`},
+		"notes.debounce_ms": {`"notes": {"debounce_ms": "3000"}`, `"notes": {"debounce_ms": 0.5}`,
+			`"notes": {"debounce_ms": -1}`, `"notes": {"debounce_ms": 86400001}`},
+		"notes.bin_seconds":       {`"notes": {"bin_seconds": 0}`, `"notes": {"bin_seconds": 86401}`},
+		"notes.summary_threshold": {`"notes": {"summary_threshold": 0}`, `"notes": {"summary_threshold": 10001}`},
+		"notes.pre_link_window_s": {`"notes": {"pre_link_window_s": -1}`, `"notes": {"pre_link_window_s": 86401}`},
+		"proactive.enabled":       {`"proactive": {"enabled": "true"}`},
+		"proactive.reply_option_labels[1], proactive.reply_option_labels[2]": {
+			`"proactive": {"reply_option_labels": ["Yes", " ", "yes "]}`},
+	})
+}
 
-		"products not an array":     {`{"products": {}}`, "products"},
-		"product not an object":     {`{"products": ["acme"]}`, "products[0]"},
-		"product id not a string":   {`{"products": [{"product_id": 7}]}`, "products[0].product_id"},
-		"secret null":               {oneProduct(`"webhook_secret": null`), "products[0].webhook_secret"},
-		"token not a string":        {oneProduct(`"capture_tokens": [["` + secret + `"]]`), "products[0].capture_tokens[0]"},
-		"integration not an object": {oneProduct(`"integration_config": []`), "products[0].integration_config"},
-		"Zendesk not an object":     {integration(`"zendesk": "https://acme.zendesk.com"`), zendesk},
-		"an object in a desk that is empty": {integration(`"zendesk": {"base_url": "https://a.b", "oauth_token": ` +
-			`"x", "email": {}}`), zendesk + ".email"},
-		"null in a desk": {integration(`"intercom": {"access_token": null}`), intercom + ".access_token"},
-		"a desk that is nested too deep": {integration(`"zendesk": {"base_url": "https://a.b", "x": ` +
-			strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), zendesk + ".x" + strings.Repeat("[0]", 8)},
-		"a variable that is not set in a desk": {integration(`"intercom": {"access_token": "${NOT_SET}", "admin_id": " ` +
-			`1"}`), intercom + ".access_token, " + intercom + ".admin_id"},
-		"number in a string":     {integration(`"notes": {"debounce_ms": "3000"}`), notes + ".debounce_ms"},
-		"number with a fraction": {integration(`"notes": {"debounce_ms": 0.5}`), notes + ".debounce_ms"},
-		"boolean in a string":    {integration(`"proactive": {"enabled": "true"}`), proactive + ".enabled"},
-		"the file an array":      {`[]`, "the file"},
-		"the file null":          {`null`, "the file"},
-		"white space before a webhook secret": {oneProduct(`"webhook_secret": " ` + secret + `"`),
-			"products[0].webhook_secret"},
-		"white space after an identity secret": {oneProduct(`"identity": {"secrets": ["` + secret + ` "]}`),
-			"products[0].identity.secrets[0]"},
-		"white space from an environment variable": {oneProduct(`"webhook_secret": "${NEWLINE}"`),
-			"products[0].webhook_secret"},
-		"debounce of more than a day": {integration(`"notes": {"debounce_ms": 86400001}`), notes + ".debounce_ms"},
-		"bins of more than a day":     {integration(`"notes": {"bin_seconds": 86401}`), notes + ".bin_seconds"},
-		"threshold out of all proportion": {integration(`"notes": {"summary_threshold": 10001}`),
-			notes + ".summary_threshold"},
-		"window of more than a day": {integration(`"notes": {"pre_link_window_s": 86401}`),
-			notes + ".pre_link_window_s"},
-		"a blank label and the same label twice": {integration(`"proactive": {"reply_option_labels": ["Yes", " ", "yes "]}`),
-			proactive + ".reply_option_labels[1], " + proactive + ".reply_option_labels[2]"},
-		"negative debounce": {integration(`"notes": {"debounce_ms": -1}`), notes + ".debounce_ms"},
-		"bins of no length": {integration(`"notes": {"bin_seconds": 0}`), notes + ".bin_seconds"},
-		"threshold of zero": {integration(`"notes": {"summary_threshold": 0}`), notes + ".summary_threshold"},
-		"negative window":   {integration(`"notes": {"pre_link_window_s": -1}`), notes + ".pre_link_window_s"},
-		"the same token twice": {oneProduct(`"capture_tokens": ["` + secret + `", "` + secret + `"]`),
-			"products[0].capture_tokens[1]"},
-		"the same token in two products": {`{"products": [{"product_id": "a", "capture_tokens": ["` + secret +
-			`"]}, {"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`, "products[1].capture_tokens[0]"},
-		"the same key twice": {key(`"key": "` + secret + `", "external_id": "acme"}, {"key": "` +
-			secret + `", "external_id": "acme"`), "keys[1].key"},
-		"secrets and a key that pages publish as tokens": {`{"products": [{"product_id": "a", "webhook_secret": "` +
-			secret + `"}, {"product_id": "b", "capture_tokens": ["` + secret + `"], "identity": {"secrets": ["x", "` +
-			secret + `"]}}], "keys": [{"key": "` + secret + `", "external_id": "a"}]}`,
-			"products[0].webhook_secret, products[1].identity.secrets[1], keys[0].key"},
-		"external_id that names nothing": {key(`"key": "` + secret + `", "external_id": "acne"`),
-			"keys[0].external_id"},
-		"external_id in other letters": {key(`"key": "` + secret + `", "external_id": "ACME"`), "keys[0].external_id"},
-		"scope that does not exist": {key(`"key": "` + secret +
-			`", "external_id": "acme", "scopes": ["mcp", "admin"]`), "keys[0].scopes[1]"},
-		"a name with white space": {key(`"key": "` + secret + `", "external_id": "acme", "name": " bot"`),
-			"keys[0].name"},
-		"no scopes": {key(`"key": "` + secret + `", "external_id": "acme", "scopes": []`), "keys[0].scopes"},
-		"scope that is empty": {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`),
-			"keys[0].scopes[0]"},
-		"an unknown use of unverified identities": {oneProduct(`"identity": {"unverified": "` + secret + `"}`),
-			"products[0].identity.unverified"},
-		"link hosts that are none": {oneProduct(`"link_hosts": ["a.example", "https://a.example", ` +
-			`"a.example/x", "a.example:1", "", "*"]`),
-			"products[0].link_hosts[1], products[0].link_hosts[2], products[0].link_hosts[3], " +
-				"products[0].link_hosts[4], products[0].link_hosts[5]"},
-		"several mistakes of the contents": {`{"products": [{"product_id": "a/b"}, {"product_id": "b", ` +
-			`"allowed_origins": ["*"]}], "keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`,
-			"products[0].product_id, products[1].allowed_origins[0], keys[0].key, keys[0].external_id, " +
-				"keys[0].scopes[0], keys[0].scopes[1]"},
-		"several mistakes of the form": {`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}], "keys": ` +
-			`[{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`,
-			"x, products[0].product_id, products[0].webhook_secret, products[0].y, keys[0].key, keys[0].external_id"},
-		"mistakes of form and contents": {`{"x": 1, "products": [{"product_id": "acme"}, {"product_id": "acme", ` +
-			`"webhook_secret": ""}], "keys": [{"key": "` + secret + `", "external_id": "acne", "scopes": ["x"]}]}`,
-			"x, products[1].product_id, products[1].webhook_secret, keys[0].external_id, keys[0].scopes[0]"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			path := productFile(t, tt.content)
-			_, _, err := Load(path, env, NewExtensions(nil, nil))
-			assert.ElementsMatch(t, strings.Split(tt.want, ", "), fieldsOf(t, err, path))
-			assert.NotContains(t, err.Error(), secret)
-		})
-	}
+func TestLoad_namesTheFieldOfAKey(t *testing.T) {
+	const good = `"key": "` + secret + `", "external_id": "acme"`
+	requireFields(t, "", key, map[string][]string{
+		"":                    {good + `, "scopes": ["stream"]`},
+		"keys[0].key":         {`"key": "", "external_id": "acme"`, `"external_id": "acme"`},
+		"keys[0].external_id": {`"key": "k", "external_id": "acne"`, `"key": "k", "external_id": "ACME"`},
+		"keys[0].scopes":      {good + `, "scopes": []`},
+		"keys[0].scopes[0]":   {good + `, "scopes": [""]`},
+		"keys[0].scopes[1]":   {good + `, "scopes": ["mcp", "admin"]`},
+		"keys[0].name":        {good + `, "name": " bot"`},
+		"keys[1].key":         {good + `}, {` + good},
+	})
 }
 
 func TestLoad_namesTheVariableThatIsNotSet(t *testing.T) {
 	path := productFile(t, oneProduct(`"webhook_secret": "${ACME_SECRET}"`))
 	_, _, err := Load(path, environment("ACME", secret), NewExtensions(nil, nil))
-	require.Error(t, err)
-	assert.Contains(t, err.Error(), "ACME_SECRET")
+	require.ErrorContains(t, err, "ACME_SECRET")
 }
 
 func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
@@ -400,10 +354,9 @@ func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
 			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
-			require.Error(t, err)
-			assert.Contains(t, err.Error(), path)
-			assert.Contains(t, err.Error(), "not valid JSON")
-			assert.Contains(t, err.Error(), tt.line)
+			require.ErrorContains(t, err, path)
+			assert.ErrorContains(t, err, "not valid JSON")
+			assert.ErrorContains(t, err, tt.line)
 			assert.NotContains(t, err.Error(), secret)
 		})
 	}
@@ -451,11 +404,8 @@ func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 func TestLoad_namesAFileItCannotRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, path := range map[string]string{"missing": filepath.Join(dir, "none.json"), "a folder": dir} {
-		t.Run(name, func(t *testing.T) {
-			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
-			require.Error(t, err)
-			assert.Contains(t, err.Error(), path)
-		})
+		_, _, err := Load(path, environment(), NewExtensions(nil, nil))
+		require.ErrorContains(t, err, path, name)
 	}
 }
 
