@@ -24,7 +24,7 @@ func (s *service) sharedWith(origin string) string {
 func TestMetrics_areValid(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, proctest.AnyPort)
-	s.report("session-1", "Approve vendor", "")
+	s.report("session-1", "Approve vendor")
 	s.get("/context/session-1")
 	metrics := s.get("/metrics")
 	problems, err := promlint.New(strings.NewReader(metrics)).Lint()

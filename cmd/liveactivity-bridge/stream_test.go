@@ -3,25 +3,12 @@ package main_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
-
-// did returns a batch of a session's actions, all of just now.
-func did(sessionID string, titles ...string) activity.Batch {
-	b := activity.Batch{SessionID: sessionID, Email: "ada@example.com"}
-	for i, title := range titles {
-		a := activity.Action{Type: activity.TypeClick, Title: title, Description: "User clicked " + title,
-			TimestampStart: activity.Seconds(time.Now().Add(time.Duration(i) * time.Microsecond))}
-		b.Actions = append(b.Actions, activity.BatchAction{Action: a})
-	}
-	return b
-}
 
 // readiness returns the status of /readyz.
 func (s *service) readiness() int {
@@ -34,10 +21,10 @@ func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	stream.Refuse(http.StatusServiceUnavailable, 1)
-	s := follow(t, stream)
+	s := launch(t, nil, proctest.AnyPort, "--stream-url="+stream.URL(), "--token="+token)
 	assert.Equal(t, http.StatusServiceUnavailable, s.readiness())
 	s.get("/healthz")
-	s.report("s1", "Approve vendor", "") // it works meanwhile
+	s.report("s1", "Approve vendor") // it works meanwhile
 	waittest.Until(t, "it is ready", func() bool { return s.readiness() == http.StatusOK })
 
 	alone := launch(t, nil, proctest.AnyPort)

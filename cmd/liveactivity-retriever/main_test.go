@@ -3,7 +3,6 @@ package main_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -90,17 +89,11 @@ func said(t require.TestingT, answer string) []string {
 }
 
 // get returns the answer to a request that must succeed.
-func (s *service) get(path string, headers ...string) string {
+func (s *service) get(path string) string {
 	s.t.Helper()
-	status, body := proctest.Request(s.t, http.MethodGet, s.url+path, "", headers...)
+	status, body := proctest.Request(s.t, http.MethodGet, s.url+path, "")
 	require.Equal(s.t, http.StatusOK, status, body)
 	return body
-}
-
-// records returns the records of a session, newest first.
-func (s *service) records(sessionID string) []string {
-	s.t.Helper()
-	return said(s.t, s.get("/events?session_id="+url.QueryEscape(sessionID)))
 }
 
 // things returns the things in a session's records, oldest first. Batches that come while one is
@@ -108,7 +101,7 @@ func (s *service) records(sessionID string) []string {
 func (s *service) things(sessionID string) []string {
 	s.t.Helper()
 	things := []string{}
-	for _, record := range slices.Backward(s.records(sessionID)) {
+	for _, record := range slices.Backward(said(s.t, s.get("/events?session_id="+sessionID))) {
 		things = append(things, strings.Split(record, "+")...)
 	}
 	return things
