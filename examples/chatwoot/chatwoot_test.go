@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -156,28 +154,6 @@ func TestKind_reportsMistakes(t *testing.T) {
 	assert.ErrorContains(t, err, "account: is not a known field")
 	assert.ErrorContains(t, err, "base_url: must be")
 	assert.ErrorContains(t, err, "must have account_id and api_access_token")
-}
-
-func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
-	product, key := liveactivity.NewProduct("acme")
-	product.IntegrationConfig.Desks = map[string]json.RawMessage{"chatwoot": json.RawMessage(signing)}
-	service, err := liveactivity.New(&liveactivity.Options{
-		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{kind},
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	post := func(path, body string, header http.Header) string {
-		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-		r.Header = header
-		w := httptest.NewRecorder()
-		service.Handler().ServeHTTP(w, r)
-		assert.Equal(t, http.StatusOK, w.Code, w.Body)
-		return w.Body.String()
-	}
-	post("/webhook/acme", `{"event":{"event":"$pageview","distinct_id":"user-7","properties":{"$session_id":"s1",`+
-		`"$current_url":"https://acme.example/pricing"}},"person":{"properties":{"email":"jane@acme.example"}}}`,
-		http.Header{"X-Posthog-Secret": {product.WebhookSecret}})
-	assert.JSONEq(t, `{"status":"linked"}`, post("/chatbot-webhook/acme", created, sign("secret", created, time.Now())))
 }
 
 // The command loads the file's desk, which it cannot check any further.

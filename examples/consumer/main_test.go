@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -119,47 +115,6 @@ func TestRun_endsWhenRefused(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)
 }
 
-// The server is in memory. Time in a synctest bubble stands still until everybody waits, so
-// back-offs take none.
-func TestConsumer_printsATornEventOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, out := connect(t)
-		server.Tear(100) // cut the connection after 100 bytes of the next event
-		server.Send(clicked("s1", "ada@example.com", "New"))
-		settle()
-		require.Equal(t, printed("s1", "ada@example.com", "New"), out.String())
-		require.Len(t, server.Requests(), 2, "it came back")
-	})
-}
-
-// connect connects a consumer to a server in memory, until the test ends. Its text may be read when
-// everything has settled.
-func connect(t *testing.T) (*streamtest.Server, *strings.Builder) {
-	t.Helper()
-	server := newServer(t, &streamtest.ServerOptions{InMemory: true})
-	text := &strings.Builder{}
-	out := &printer{w: text}
-	consumer, err := stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Actions: out.actions, Gap: out.gap},
-		&stream.ConsumerOptions{Client: server.Client()})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { assert.ErrorIs(t, consumer.Run(ctx), context.Canceled) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
-	require.NoError(t, server.WaitConnected(ctx))
-	return server, text
-}
-
-// settle lets a minute pass, which takes no time, and returns when nothing is left to do: back-offs
-// are over, and all sent batches have been handled.
-func settle() {
-	time.Sleep(time.Minute)
-	synctest.Wait()
-}
-
 func TestCursorFile(t *testing.T) {
 	file := cursorFile(filepath.Join(t.TempDir(), "cursor"))
 	cursor, err := file.Load(t.Context())
@@ -176,7 +131,10 @@ func TestCursorFile(t *testing.T) {
 	assert.Len(t, files, 1, "nothing else is left")
 }
 
-func TestCursorFile_keepsTheOldOneWhenItCannotSave(t *testing.T) {
+func TestCursorFile_reportsFailuresAndKeepsTheOldCursor(t *testing.T) {
+	_, err := cursorFile(t.TempDir()).Load(t.Context())
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, os.ErrNotExist)
 	file := cursorFile(filepath.Join(t.TempDir(), "cursor"))
 	require.NoError(t, file.Save(t.Context(), "old"))
 	require.NoError(t, os.Mkdir(string(file)+".new", 0o700)) // in the way
@@ -184,11 +142,4 @@ func TestCursorFile_keepsTheOldOneWhenItCannotSave(t *testing.T) {
 	cursor, err := file.Load(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "old", cursor)
-}
-
-func TestCursorFile_reportsWhenItCannotLoad(t *testing.T) {
-	folder := t.TempDir()
-	_, err := cursorFile(folder).Load(t.Context())
-	require.Error(t, err)
-	assert.False(t, errors.Is(err, os.ErrNotExist))
 }

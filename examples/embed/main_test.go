@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,23 +105,4 @@ func TestShop_refusesRequestsWithoutAKey(t *testing.T) {
 			assert.NotContains(t, answer, "cart")
 		}
 	}
-}
-
-// A reader of the stream gets every acknowledged event, and then a proper end.
-func TestShop_stopsInOrder(t *testing.T) {
-	s := start(t)
-	r, err := http.NewRequest(http.MethodGet, s.url+"/stream/shop?since=0", nil)
-	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+s.key.Key)
-	response, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	require.Equal(t, http.StatusOK, response.StatusCode)
-	for i := range 30 {
-		s.report("ada", fmt.Sprint("page-", i))
-	}
-	s.cancel()
-	all, err := io.ReadAll(bufio.NewReader(response.Body))
-	require.NoError(t, err)
-	assert.Equal(t, 30, strings.Count(string(all), `"type":"pageview"`))
 }
