@@ -180,9 +180,13 @@ func TestHealthcheck_asksTheServerOfThisMachine(t *testing.T) {
 	assert.Zero(t, p.Wait(ends), p.Stderr.String())
 }
 
-func TestVersion_asJSON(t *testing.T) {
+func TestVersion_isOneLineOrJSON(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, "version", "--json")
+	p := launch(t, nil, "--version")
+	assert.Zero(t, p.Wait(ends))
+	assert.Regexp(t, `^(devel|v\d+\.\d+\.\d+\S*)\n$`, p.Stdout.String())
+	assert.Empty(t, p.Stderr.String())
+	p = launch(t, nil, "version", "--json")
 	assert.Zero(t, p.Wait(ends))
 	var build map[string]any
 	require.NoError(t, json.Unmarshal([]byte(p.Stdout.String()), &build))

@@ -1,10 +1,8 @@
 package main_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -61,58 +60,47 @@ func TestReference_listsEveryFlag(t *testing.T) {
 	}
 }
 
-func TestVersion_isOneLine(t *testing.T) {
-	t.Parallel()
-	p := launch(t, nil, "--version")
-	assert.Zero(t, p.Wait(waittest.Patience))
-	assert.Regexp(t, `^(devel|v\d+\.\d+\.\d+\S*)\n$`, p.Stdout.String())
-	assert.Empty(t, p.Stderr.String())
-}
-
 func TestFlags_areRefusedWhenWrong(t *testing.T) {
 	t.Parallel()
 	command.CheckRefusals(t, []string{"LIVEACTIVITY_ADDR=127.0.0.1:0"}, flags)
-	for name, args := range map[string][]string{
-		"an unknown flag":    {"--no-such-flag"},
-		"an argument":        {"serve"},
-		"a flag without":     {"--addr"},
-		"no number":          {"--activity-max-events=many"},
-		"no duration":        {"--activity-ttl=soon"},
-		"no duration either": {"--heartbeat=15 seconds"},
-		"a flag then a flag": {"--data-dir", "--addr=127.0.0.1:0"},
-		"a flag before a -":  {"--activity-max-events", "-1"},
-		"a flag nearly":      {"--datadir=x"},
-		"a command nearly":   {"zendesk", "provison", "--product=acme"},
+	for name, tt := range map[string]struct {
+		args []string
+		says string
+	}{
+		"an unknown flag":    {[]string{"--no-such-flag"}, "--no-such-flag"},
+		"an argument":        {[]string{"serve"}, "serve"},
+		"a flag without":     {[]string{"--addr"}, "--addr: needs a value (--help"},
+		"a flag then a flag": {[]string{"--data-dir", "--addr=127.0.0.1:0"}, "--data-dir: needs a value (--help"},
+		"a flag before a -": {[]string{"--activity-max-events", "-1"},
+			"--activity-max-events: needs = before a value that begins with - (--help"},
+		"a flag nearly":    {[]string{"--datadir=x"}, "did you mean"},
+		"a command nearly": {[]string{"zendesk", "provison", "--product=acme"}, "did you mean"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			words := proctest.Refused(t, launch(t, nil, args...))
-			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
+			words := proctest.Refused(t, launch(t, nil, tt.args...))
+			assert.Contains(t, words, tt.says)
 			assert.Contains(t, words, "--help")
-			switch _, kind, _ := strings.Cut(name, "a flag "); {
-			case kind == "without" || kind == "then a flag":
-				assert.Contains(t, words, args[0]+": needs a value (--help")
-			case kind == "before a -":
-				assert.Contains(t, words, args[0]+": needs = before a value that begins with - (--help")
-			case strings.HasSuffix(name, " nearly"):
-				assert.Contains(t, words, "did you mean")
-			}
 		})
 	}
 }
 
-// An unreadable value does not hide the mistakes beside it.
-func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
+// Every mistake is named at once, with those of the product file, by the flag or the variable that was set. A flag
+// goes first. An unreadable value does not hide the mistakes beside it.
+func TestErrors_nameEveryFlagAndVariableThatIsWrong(t *testing.T) {
 	t.Parallel()
 	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": `+
 		`[{"key": "`+key+`", "external_id": "acne"}]}`)
-	words := proctest.Refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=soon", "--activity-max-events=0",
-		"--log-max-bytes=0", "--heartbeat=often",
+	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1",
+		"LIVEACTIVITY_DATA_DIR=/x", "ACTIVITY_TTL_S=soon"},
+		"--log-max-bytes=2", "--redis-url=redis://localhost", "--addr=localhost", "--activity-max-events=many",
 		"--public-url=live.example.com", "--metrics-addr=localhost", "--config="+path))
-	for _, want := range []string{"--addr", "--metrics-addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes",
-		"--heartbeat", "--public-url",
-		path + ": products[0].product_id", path + ": keys[0].external_id"} {
-		assert.Contains(t, words, want)
+	for _, want := range []string{"LIVEACTIVITY_HEARTBEAT: must be at least 100ms\n",
+		"--log-max-bytes: must be at least 65536\n", "LIVEACTIVITY_DATA_DIR, --redis-url: ", "ACTIVITY_TTL_S: ", "--addr: ",
+		"--activity-max-events: ", "--public-url: ", "--metrics-addr: ", path + ": products[0].product_id",
+		path + ": keys[0].external_id"} {
+		assert.Contains(t, words, "\n"+want)
 	}
+	assert.NotContains(t, words, "LIVEACTIVITY_LOG_MAX_BYTES")
 	assert.NotContains(t, words, "s3cr3t")
 }
 
@@ -145,8 +133,9 @@ func TestEnvironment_isTaken(t *testing.T) {
 		"X-PostHog-Secret: "+webhookSecret)
 	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1,"reasons":{"expired":1}}`, body)
 
-	resp := openStream(t, url)
-	assert.Contains(t, readUntil(t, resp.Body, "event: heartbeat\n"), "retry: 1000")
+	frame, err := ssetest.NewReader(openStream(t, url).Body).Next()
+	require.NoError(t, err)
+	assert.Equal(t, "heartbeat", frame.Event)
 	p.Stop()
 	for line := range strings.SplitSeq(strings.TrimSpace(p.Stderr.String()), "\n") {
 		assert.True(t, json.Valid([]byte(line)), line)
@@ -157,33 +146,21 @@ func TestEnvironment_isTaken(t *testing.T) {
 // An empty variable is a mistake wherever the server would start without an intended setting.
 func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL",
-		"LIVEACTIVITY_REDIS_PREFIX", "LIVEACTIVITY_METRICS_ADDR", "LIVEACTIVITY_ADMIN_KEY",
-		"LIVEACTIVITY_PUBLIC_URL", "LIVEACTIVITY_LLM_MODEL", "LIVEACTIVITY_LOG_MAX_BYTES", "LIVEACTIVITY_STATE_MAX_BYTES"} {
-		t.Run(name, func(t *testing.T) {
-			assert.Contains(t, proctest.Refused(t, launch(t, []string{name + "="}, anyPort)), name+": must not be empty")
-		})
+	var empty []string
+	for _, name := range []string{"CONFIG", "DATA_DIR", "REDIS_URL", "REDIS_PREFIX", "METRICS_ADDR", "ADMIN_KEY",
+		"PUBLIC_URL", "LLM_MODEL", "LOG_MAX_BYTES", "STATE_MAX_BYTES"} {
+		empty = append(empty, "LIVEACTIVITY_"+name+"=")
+	}
+	words := proctest.Refused(t, launch(t, empty, anyPort))
+	for _, variable := range empty {
+		assert.Contains(t, words, "\n"+strings.TrimSuffix(variable, "=")+": must not be empty")
 	}
 }
 
-// An error names the flag or the variable that was set, and each of them where both are wrong.
-func TestErrors_nameTheFlagOrVariable(t *testing.T) {
-	t.Parallel()
-	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1",
-		"LIVEACTIVITY_DATA_DIR=/x", "ACTIVITY_TTL_S=0"},
-		anyPort, "--log-max-bytes=2", "--redis-url=redis://localhost"))
-	for _, want := range []string{
-		"\nLIVEACTIVITY_HEARTBEAT: must be at least 100ms\n", "\n--log-max-bytes: must be at least 65536\n",
-		"\nLIVEACTIVITY_DATA_DIR, --redis-url: ", "\nACTIVITY_TTL_S: ",
-	} {
-		assert.Contains(t, words, want)
-	}
-	assert.NotContains(t, words, "LIVEACTIVITY_LOG_MAX_BYTES", "the flag was set, too, and goes first")
-}
-
+// The flag goes before its variable.
 func TestMetricsAddr_movesTheMetrics(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, anyPort, "--metrics-addr=127.0.0.1:0")
+	p := launch(t, []string{"LIVEACTIVITY_METRICS_ADDR=localhost"}, anyPort, "--metrics-addr", "127.0.0.1:0")
 	url := p.URL()
 	var metrics string
 	waittest.Until(t, "it names the address of the metrics", func() bool {
@@ -212,34 +189,10 @@ func TestAddr_thatIsTakenIsRefused(t *testing.T) {
 	assert.Contains(t, proctest.Refused(t, p), "LIVEACTIVITY_METRICS_ADDR: cannot listen on "+taken)
 }
 
-func TestFlags_goBeforeTheEnvironment(t *testing.T) {
-	t.Parallel()
-	p := launch(t, []string{"LIVEACTIVITY_ADDR=localhost", "LIVEACTIVITY_LOG_FORMAT=json", "ACTIVITY_MAX_EVENTS=0"},
-		anyPort, "--log-format", "text", "--activity-max-events", "7")
-	p.URL()
-	p.Stop()
-	assert.NotContains(t, p.Stderr.String(), "{")
-}
-
 // openStream opens acme's stream.
 func openStream(t *testing.T, url string) *http.Response {
 	t.Helper()
 	resp := proctest.Do(t, http.MethodGet, url+"/stream/acme", "", "Authorization: Bearer "+key)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	return resp
-}
-
-// readUntil reads lines up to the one given.
-func readUntil(t *testing.T, r io.Reader, last string) string {
-	t.Helper()
-	lines := bufio.NewReader(r)
-	var read strings.Builder
-	for {
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err, "after %s", &read)
-		read.WriteString(line)
-		if line == last {
-			return read.String()
-		}
-	}
 }

@@ -40,28 +40,17 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	assert.Equal(t, "posthog.init('"+token+"', {api_host: '"+url+"', capture_pageview: 'history_change'})",
 		printed(t, p, "posthog-js"))
 	event := pageview("u1", "https://app.example.com/a")
-	for what, got := range map[string]func() (int, string){
-		"webhook": func() (int, string) {
-			return proctest.Request(t, http.MethodPost, printed(t, p, "webhook"), event, "X-PostHog-Secret: "+secret)
-		},
-		"capture": func() (int, string) {
-			return proctest.Request(t, http.MethodPost, url+"/e/", `{"api_key":"`+token+`","batch":[`+event+`]}`)
-		},
-		"live activity": func() (int, string) {
-			return proctest.Request(t, http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1),
-				"", "Authorization: Bearer "+key)
-		},
-		"event stream": func() (int, string) {
-			return proctest.Request(t, http.MethodHead, printed(t, p, "event stream"), "", "Authorization: Bearer "+key)
-		},
-		"MCP server": func() (int, string) {
-			return proctest.Request(t, http.MethodPost, printed(t, p, "MCP server"),
-				`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
-				"Authorization: Bearer "+key, "Content-Type: application/json")
-		},
+	for _, r := range [][]string{
+		{http.MethodPost, printed(t, p, "webhook"), event, "X-PostHog-Secret: " + secret},
+		{http.MethodPost, url + "/e/", `{"api_key":"` + token + `","batch":[` + event + `]}`},
+		{http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1), "",
+			"Authorization: Bearer " + key},
+		{http.MethodHead, printed(t, p, "event stream"), "", "Authorization: Bearer " + key},
+		{http.MethodPost, printed(t, p, "MCP server"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+			"Authorization: Bearer " + key, "Content-Type: application/json"},
 	} {
-		status, body := got()
-		assert.Equal(t, http.StatusOK, status, "%s: %s", what, body)
+		status, body := proctest.Request(t, r[0], r[1], r[2], r[3:]...)
+		assert.Equal(t, http.StatusOK, status, "%s: %s", r[1], body)
 	}
 	status, body := proctest.Request(t, http.MethodPost, url+"/oauth/register",
 		`{"redirect_uris":["https://claude.ai/cb"]}`)
