@@ -289,7 +289,7 @@ func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "evil")
 }
 
-// The server's OpenAPI document describes the answers of the page's address.
+// The server's OpenAPI document describes the answers of the page's address. The demo ends with its product.
 func TestDemo_isAnsweredAsDocumented(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -313,6 +313,9 @@ func TestDemo_isAnsweredAsDocumented(t *testing.T) {
 	s.service.Keys().RemoveProduct("demo")
 	ask(http.StatusNotFound, func(*http.Request) {})
 	assert.Empty(t, statuses)
+	for _, path := range []string{"/demo", "/demo/config", "/demo/desk/conversations", "/demo/static/icon.svg"} {
+		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
+	}
 }
 
 func TestOpensAt_isTrueForLocalAddresses(t *testing.T) {
@@ -404,14 +407,4 @@ func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.serve(request(http.MethodGet, "/healthz", "")).Code)
 	w := s.serve(request(http.MethodPost, "/demo/chat/demo", `{}`))
 	assert.Equal(t, http.StatusUnauthorized, w.Code, "the desk's chat is the service's; this is not signed")
-}
-
-func TestDemo_endsWithItsProduct(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.write("/demo/desk/conversations", message)
-	s.service.Keys().RemoveProduct("demo")
-	for _, path := range []string{"/demo", "/demo/", "/demo/config", "/demo/desk/conversations", "/demo/static/icon.svg"} {
-		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
-	}
 }
