@@ -3,10 +3,8 @@ package liveactivity_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -214,10 +212,6 @@ func TestContext_refusesBadQueries(t *testing.T) {
 		r := s.do(http.MethodGet, "/context/acme?"+query, "", bearer(acmeKey))
 		assert.Equal(t, http.StatusBadRequest, r.status, query)
 		assert.Contains(t, r.detail(t), want, query)
-	}
-	for key, want := range map[string]int{"": 401, "wrong": 401, globexKey: 403, acmeStream: 403, acmeMCP: 200} {
-		assert.Equal(t, want, s.do(http.MethodGet, "/context/acme?user_id=a&limit=-1&max_chars=200&since=", "",
-			bearer(key)).status, key)
 	}
 }
 
@@ -482,35 +476,6 @@ func TestContext_ofASessionHasNoClaimedUsers(t *testing.T) {
 			assert.Equal(t, 2, c.Count)
 			assert.NotContains(t, c.Text, "/his")
 			assert.Contains(t, s.context("user_id=bob").Text, "/his")
-		})
-	}
-}
-
-// A context is compared with a lookup of as many actions, which copies them and decodes none.
-func BenchmarkContext(b *testing.B) {
-	s, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products, Keys: productFile().Keys,
-		Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(b, err)
-	var events []activity.Event
-	for i := range 50 {
-		a := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Export CSV ", i)},
-			"https://app.example.com/projects/42/reports?page=3")
-		events = append(events, activity.Event{ID: fmt.Sprint(i), Time: time.Now(), UserID: "ada",
-			SessionID: fmt.Sprint("s", i/25), Email: mail, Action: &a})
-	}
-	_, err = s.Record(b.Context(), "acme", events)
-	require.NoError(b, err)
-	for _, path := range []string{"/users/acme/ada/live-activity", "/context/acme?user_id=ada",
-		"/context/acme?email=" + mail} {
-		b.Run(strings.NewReplacer("/", " ", "?", " ").Replace(path), func(b *testing.B) {
-			b.ReportAllocs()
-			r := httptest.NewRequest(http.MethodGet, path, nil)
-			setHeaders(r, []string{bearer(acmeKey)})
-			for b.Loop() {
-				w := httptest.NewRecorder()
-				s.Handler().ServeHTTP(w, r)
-				require.Equal(b, http.StatusOK, w.Code)
-			}
 		})
 	}
 }

@@ -451,42 +451,6 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 	return c.signed(op, r)[0]
 }
 
-// A method that a path does not document is refused there, with a list of the documented methods.
-func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
-	c := contract(t)
-	documented, first := map[string]map[string]bool{}, map[string]contractstest.Operation{}
-	for _, op := range c.operations(t) {
-		if documented[op.Path] == nil {
-			documented[op.Path] = map[string]bool{}
-		}
-		documented[op.Path][op.Method] = true
-		first[op.Path] = op
-	}
-	delete(documented, "/users/{product_id}/export") // a user of that name can be erased
-	for path, methods := range documented {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"} {
-			if methods[method] || method == "HEAD" && methods["GET"] || path == "/sessions/link" &&
-				(method == "HEAD" || method == "GET") {
-				continue // the last one is the sessions of a product that is called so
-			}
-			r := c.signed(first[path], c.requests(t, first[path])[0])[0]
-			r.method = method
-			w := c.answer(r)
-			assert.Equal(t, http.StatusMethodNotAllowed, w.Code, "%s %s", method, path)
-			allowed := map[string]bool{}
-			for _, name := range strings.Split(w.Header().Get("Allow"), ", ") {
-				if name != "OPTIONS" && (name != "HEAD" || methods["HEAD"]) && (name != "GET" || path != "/sessions/link") {
-					allowed[name] = true
-				}
-			}
-			assert.Equal(t, methods, allowed, "%s %s", method, path)
-			if method != http.MethodHead {
-				assert.NoError(t, c.validateError(t, w.Body.Bytes()), "%s %s", method, path)
-			}
-		}
-	}
-}
-
 // validateError returns an error for the body of an error that breaks the contract.
 func (c contracted) validateError(t *testing.T, body []byte) error {
 	var value any
@@ -561,34 +525,6 @@ func TestOpenAPI_answers503WhileStorageIsAway(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code, "%s: %s", op.ID, w.Body)
 		without.requireContract(t, op, w)
 	}
-}
-
-// A tool returns the same object as the call by REST.
-func TestOpenAPI_toolsReturnTheObjectsOfREST(t *testing.T) {
-	c := contract(t)
-	op := c.operation(t, "callMCP")
-	c.prepare(t, op)
-	objects := map[string]string{"get_live_user_activity": "LiveActivity", "get_user_context": "Context",
-		"list_live_sessions": "Sessions"}
-	for _, r := range c.requests(t, op) {
-		var call struct {
-			Method string
-			Params struct{ Name string }
-		}
-		if json.Unmarshal([]byte(r.body), &call) != nil || call.Method != "tools/call" {
-			continue
-		}
-		var answer struct {
-			Result struct{ StructuredContent map[string]any }
-		}
-		require.NoError(t, json.Unmarshal(c.answer(c.signed(op, r)[0]).Body.Bytes(), &answer))
-		name := objects[call.Params.Name]
-		require.NotEmpty(t, name, call.Params.Name)
-		assert.NoError(t, c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/" + name},
-			answer.Result.StructuredContent), name)
-		delete(objects, call.Params.Name)
-	}
-	assert.Empty(t, objects)
 }
 
 // From the revision 2026-07-28 on, an error of JSON-RPC has a status, as documented.

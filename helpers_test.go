@@ -388,14 +388,9 @@ func (r *streamReader) rest() (frames []ssetest.Frame) {
 
 // ask asks a server that does not run.
 func ask(s *liveactivity.Service, method, path, body string, headers ...string) *httptest.ResponseRecorder {
-	return askWith(context.Background(), s, method, path, body, headers...)
-}
-
-func askWith(ctx context.Context, s *liveactivity.Service, method, path, body string,
-	headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	setHeaders(r, headers)
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r.WithContext(ctx))
+	s.Handler().ServeHTTP(w, r)
 	return w
 }

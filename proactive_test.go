@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
 )
@@ -25,58 +21,6 @@ func offering(o *liveactivity.Options) {
 	timeout := 2
 	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Body: "Need a hand?",
 		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout}
-}
-
-// A user who goes back and forth gets one offer of help in the open conversation, although every page
-// is reported many times at once and at every server. The conversation ends when the user ignores
-// it. This holds on every storage.
-func TestProactive_offersHelpOnce(t *testing.T) {
-	onEngines(t, func(t *testing.T, on engine) {
-		t.Parallel()
-		d := newDesks()
-		s, other := on.start(t, d, offering)
-		s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-		conversation := d.opens(s, mail, "")
-		offers := func() (n int) {
-			for _, p := range d.intercom.Parts(conversation) {
-				if p.Type == "quick_reply" {
-					assert.Equal(t, "Need a hand?", p.Text)
-					assert.Equal(t, []string{"Yes, show me"}, p.Labels)
-					n++
-				}
-			}
-			return n
-		}
-		visits := 0
-		waittest.Until(t, "the visitor is offered help", func() bool { // a server may need a moment until it follows
-			for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
-				var reporting sync.WaitGroup
-				for range 8 { // at once, at every server
-					visits++
-					event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
-					at := []*service{s, other}[visits%2]
-					reporting.Go(func() {
-						assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event,
-							"X-PostHog-Secret: "+acmeSecret).status)
-					})
-				}
-				reporting.Wait()
-			}
-			return offers() > 0
-		})
-		waittest.Until(t, "a note and an offer are counted", func() bool {
-			total := other.flow("acme", acmeKey).total()
-			return total.Offers == 1 && total.Notes > 0
-		})
-		waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
-		requests := 0
-		for _, r := range d.intercom.Requests() {
-			if strings.Contains(string(r.Body), `"quick_reply"`) {
-				requests++
-			}
-		}
-		assert.Equal(t, 1, requests)
-	})
 }
 
 func TestProactive_suggestsLabels(t *testing.T) {
@@ -144,40 +88,6 @@ func TestProactive_suggestsLabels(t *testing.T) {
 	})
 }
 
-// A model gets at most four questions at a time for a product and one for a conversation, of any
-// kind and from all servers together.
-func TestModel_isAskedByFewAtATime(t *testing.T) {
-	t.Parallel() // it mostly waits
-	var running, most atomic.Int64
-	model := withModel(func(string) string {
-		n := running.Add(1)
-		defer running.Add(-1)
-		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-		}
-		time.Sleep(100 * time.Millisecond)
-		return "Yes, please"
-	})
-	d, redis := newDesks(), redistest.Start(t).URL()
-	servers := []*service{d.start(t, withRedis(t, redis), offering, model),
-		d.start(t, withRedis(t, redis), offering, model)}
-	servers[0].webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
-	asks := func(limit int64, conversation func(i int) int) {
-		t.Helper()
-		most.Store(0)
-		waittest.Until(t, "as many are asked as may be", func() bool { // a busy machine gives up before
-			waittest.Together(12, func(i int) {
-				body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
-				assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body,
-					withAdminKey).status)
-			})
-			return most.Load() >= limit
-		})
-		assert.Equal(t, limit, most.Load())
-	}
-	asks(4, func(i int) int { return i })
-	asks(1, func(int) int { return 1 })
-}
-
 // helpful offers help on every page under /help, each time, and keeps its conversation.
 func helpful(o *liveactivity.Options) {
 	timeout := 3600
@@ -193,7 +103,13 @@ func TestReport_movesTheAssistance(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		t.Parallel()
 		d := newDesks()
-		a, b := on.start(t, d, helpful)
+		guided := make(chan proactive.Guidance, 10)
+		a, b := on.start(t, d, helpful, func(o *liveactivity.Options) {
+			o.Guide = func(_ context.Context, g proactive.Guidance) error {
+				guided <- g
+				return nil
+			}
+		})
 		a.webhook(pageview("u0", "s1", "https://app.example.com/home"))
 		conversation := d.opens(a, mail, "Hello")
 		views := 0
@@ -229,6 +145,8 @@ func TestReport_movesTheAssistance(t *testing.T) {
 		require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation,
 			"yes, show me")).says(t))
 		awaits("guidance_execution")
+		assert.Equal(t, proactive.Guidance{ProductID: "acme", Desk: "intercom", ConversationID: conversation,
+			TriggerID: "help", Label: "Yes, show me"}, waittest.Receive(t, guided))
 		require.NoError(t, report(proactive.Progressed))
 		require.NoError(t, b.service.Report(t.Context(), "acme",
 			proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))

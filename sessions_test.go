@@ -17,7 +17,6 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/sessions"
-	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -79,27 +78,8 @@ func TestSessions_listsCurrentSessions(t *testing.T) {
 		assert.Len(t, rest, 28)
 		assert.Equal(t, "s28", rest[0])
 		assert.NotContains(t, rest, "s3")
-		assert.Equal(t, []any{"s29"}, b.sessionIDs(url.Values{"q": {"S29"}}))
-		assert.Len(t, b.sessionIDs(url.Values{"q": {"ADA@Example"}}), 30)
 		other, _ := b.sessionsOf("globex", globexKey, "")
 		assert.Empty(t, other, "of another product")
-	})
-}
-
-// A linked session names its conversation and the state of the assistance there.
-func TestSessions_sayWhichConversationTheyAreIn(t *testing.T) {
-	onEngines(t, func(t *testing.T, on engine) {
-		d := newDesks()
-		a, b := on.start(t, d, offering)
-		a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-		a.webhook(strings.ReplaceAll(pageview("u2", "s2", "https://app.example.com/b"), mail, "grace@example.com"))
-		conversation := d.opens(a, mail, "Hello")
-		found, _ := b.sessionsOf("acme", acmeKey, "")
-		require.Len(t, found, 2)
-		assert.NotContains(t, found[0], "conversation_id")
-		assert.NotContains(t, found[0], "state")
-		assert.Equal(t, conversation, found[1]["conversation_id"])
-		assert.Contains(t, []any{"thinking", "reactive_assistance"}, found[1]["state"])
 	})
 }
 
@@ -120,25 +100,6 @@ func TestSessions_refusesBadParameters(t *testing.T) {
 		found, _ := s.sessionsOf("acme", acmeKey, "?"+query)
 		assert.Len(t, found, 1, query)
 	}
-}
-
-// A service that does not run follows no log, and says so in time.
-func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(io.Discard)
-		began := time.Now()
-		_, err := s.Sessions(t.Context(), "acme", sessions.Query{})
-		require.ErrorIs(t, err, liveactivity.ErrNotReady)
-		assert.Less(t, time.Since(began), inTime)
-		for _, path := range []string{"/sessions/acme", "/sessions/acme/s1"} {
-			assert.Equal(t, http.StatusServiceUnavailable, ask(s, http.MethodGet, path, "", bearer(acmeKey)).Code, path)
-		}
-		s.Stopping()
-		began = time.Now()
-		_, err = s.Sessions(t.Context(), "acme", sessions.Query{})
-		require.ErrorIs(t, err, liveactivity.ErrNotReady)
-		assert.Zero(t, time.Since(began), "nothing comes after the stop")
-	})
 }
 
 // A lookup of an unserved product does not wait.
@@ -240,75 +201,28 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 
 	ticket := d.files(s, mail)
 	waittest.Until(t, "the ticket has a note", func() bool { return len(d.zendesk.Notes(ticket)) == 1 })
-	assert.Contains(t, bodies(d.zendesk.Requests(), "html_body"), html["zendesk"])
+	var written []string
+	for _, r := range d.zendesk.Requests() {
+		var body struct {
+			Ticket struct {
+				Comment struct {
+					HTML string `json:"html_body"`
+				}
+			}
+		}
+		if json.Unmarshal(r.Body, &body) == nil {
+			written = append(written, body.Ticket.Comment.HTML)
+		}
+	}
+	assert.Contains(t, written, html["zendesk"])
 	linked := s.session("acme", acmeKey, "s1")
 	require.Len(t, linked.Notes, 1, "of the linked desk")
 	assert.Equal(t, "zendesk", linked.Notes[0].Desk)
 	assert.Equal(t, html["zendesk"], linked.Notes[0].HTML)
 	assert.Equal(t, ticket, linked.Session.ConversationID)
 	assert.Equal(t, d.zendesk.URL()+"/agent/tickets/"+ticket, linked.ConversationURL)
-
-	s.webhook(strings.ReplaceAll(pageview("u3", "s2", "https://app.example.com/<b>&{{c}}"), mail, "grace@example.com"))
-	shown = s.session("acme", acmeKey, "s2")
-	conversation := d.opens(s, "grace@example.com", "Hello")
-	waittest.Until(t, "the conversation has a note", func() bool { return len(bodies(d.intercom.Requests(), "body")) > 0 })
-	linked = s.session("acme", acmeKey, "s2")
-	require.Len(t, linked.Notes, 1)
-	assert.Contains(t, bodies(d.intercom.Requests(), "body"), linked.Notes[0].HTML)
-	assert.Contains(t, shown.Notes, linked.Notes[0])
-	assert.Equal(t, conversation, linked.Session.ConversationID)
-	assert.Empty(t, linked.ConversationURL, "Intercom says nothing of where that is")
-}
-
-// bodies returns the texts of this name in the requests to a desk.
-func bodies(requests []helpdesktest.Request, name string) (texts []string) {
-	for _, r := range requests {
-		var body struct {
-			Ticket struct{ Comment map[string]any }
-		}
-		var top map[string]any
-		if json.Unmarshal(r.Body, &body) == nil && json.Unmarshal(r.Body, &top) == nil {
-			for _, fields := range []map[string]any{top, body.Ticket.Comment} {
-				if text, ok := fields[name].(string); ok {
-					texts = append(texts, text)
-				}
-			}
-		}
-	}
-	return texts
-}
-
-func TestSession_isUnknownToOthers(t *testing.T) {
-	s := start(t)
-	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	for path, statuses := range map[string]map[string]int{
-		"/sessions/acme/s1":   {"": 401, "wrong": 401, acmeStream: 403, globexKey: 403, acmeMCP: 200},
-		"/sessions/acme/s2":   {acmeKey: 404},
-		"/sessions/acme/S1":   {acmeKey: 404},
-		"/sessions/acme/":     {acmeKey: 404},
-		"/sessions/globex/s1": {globexKey: 404, acmeKey: 403},
-		"/sessions/nobody/s1": {acmeKey: 403},
-	} {
-		for key, status := range statuses {
-			assert.Equal(t, status, s.do(http.MethodGet, path, "", bearer(key)).status, "%s %s", path, key)
-		}
-	}
-}
-
-// A session keeps its newest actions after a small log has trimmed them.
-func TestSession_showsActionsThatTheLogNoLongerHolds(t *testing.T) {
-	s := start(t, func(o *liveactivity.Options) { o.Retention.MaxBytes = 64 << 10 })
-	s.webhook(pageview("u", "s1", "https://app.example.com/a"))
-	s.session("acme", acmeKey, "s1") // the list has read it before it is trimmed
-	for i := range 100 {
-		s.webhook(pageview(fmt.Sprint("u", i), "s2", "https://app.example.com/"+strings.Repeat("x", 1000)))
-	}
-	detail := s.session("acme", acmeKey, "s1")
-	assert.Equal(t, 1, detail.Session.Actions)
-	assert.Len(t, detail.Recent, 1)
-	detail = s.session("acme", acmeKey, "s2")
-	assert.Len(t, detail.Recent, 50)
-	assert.Equal(t, 99, detail.Recent[len(detail.Recent)-1].Index)
+	row, _ := s.sessionsOf("acme", acmeKey, "")
+	assert.Equal(t, ticket, row[0]["conversation_id"])
 }
 
 // A user who signs in and then asks for help is known from the first click, at every door. Two
@@ -317,20 +231,14 @@ func TestSessions_belongToTheUserWhoSignsIn(t *testing.T) {
 	d := newDesks()
 	var prompt atomic.Value
 	s := d.start(t, withModel(func(p string) string { prompt.Store(p); return "Hello." }))
-	event := func(name, user, path, more string) {
-		n := fmt.Sprint(name, user, path)
-		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":%q,"distinct_id":%q,"properties":{"$session_id":"s1",`+
-			`"$current_url":"https://app.example.com%s"%s}}`,
-			name, n, user, path, more))
-	}
-	event("$pageview", "anon", "/pricing", "")
-	event("$pageview", "anon", "/plans", "")
-	event("$identify", "ada", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+	s.acts("1", "anon", "s1", "$pageview", "/pricing", "")
+	s.acts("2", "anon", "s1", "$pageview", "/plans", "")
+	s.acts("3", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
 	found, _ := s.sessionsOf("acme", acmeKey, "")
 	assert.Equal(t, []any{"ada", mail}, []any{found[0]["user_id"], found[0]["email"]}, "at once")
 	found, _ = s.sessionsOf("acme", acmeKey, "?q="+mail[:4])
 	assert.Len(t, found, 1)
-	event("$pageview", "ada", "/billing", "")
+	s.acts("4", "ada", "s1", "$pageview", "/billing", "")
 	assert.EqualValues(t, 3, s.lookup("ada")["count"])
 	assert.Equal(t, s.lookup("ada")["actions"], s.callTool("ada")["actions"])
 	detail := s.session("acme", acmeKey, "s1")
@@ -341,14 +249,14 @@ func TestSessions_belongToTheUserWhoSignsIn(t *testing.T) {
 	waittest.Until(t, "a reply", func() bool { return prompt.Load() != nil })
 	assert.Contains(t, prompt.Load(), "pricing page")
 
-	event("$identify", "grace", "/login", `,"$anon_distinct_id":"anon-2"`)
-	event("$pageview", "grace", "/team", "")
+	s.acts("5", "grace", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon-2"`)
+	s.acts("6", "grace", "s1", "$pageview", "/team", "")
 	assert.EqualValues(t, 3, s.lookup("ada")["count"])
 	assert.EqualValues(t, 1, s.lookup("grace")["count"])
 	detail = s.session("acme", acmeKey, "s1")
 	assert.Equal(t, []string{"ada", "ada", "ada", "grace"}, detail.By)
 	require.NotEmpty(t, detail.Notes)
 	assert.Contains(t, detail.Notes[0].Text, "\n\n[1] User landed on the team page", "without what ada did")
-	event("$pageview", "ada", "/again", `,"$is_identified":true`)
+	s.acts("7", "ada", "s1", "$pageview", "/again", `,"$is_identified":true`)
 	assert.NotContains(t, s.session("acme", acmeKey, "s1").Notes[0].Text, "team page", "nor what grace did")
 }

@@ -87,10 +87,7 @@ func TestSources_findTheWriteKey(t *testing.T) {
 		"nowhere":              {"/segment/v1/p", page, "X: y", 401},
 		"an unknown one":       {"/segment/v1/p", withKey(acmeToken), basic("phc_none"), 401},
 		"below no known path":  {"/segment/v2/nothing", page, basic(acmeToken), 404},
-		"Amplitude's body":     {"/amplitude", ofAmplitude(acmeToken), "X: y", 200},
-		"Amplitude's own path": {"/amplitude/2/httpapi", ofAmplitude(acmeToken), "X: y", 200},
 		"Amplitude's, slashes": {"/amplitude//2/httpapi/", ofAmplitude(acmeToken), "X: y", 200},
-		"Amplitude's, unknown": {"/amplitude/2/httpapi", ofAmplitude("phc_none"), "X: y", 401},
 		"Amplitude's, no path": {"/amplitude/3", ofAmplitude(acmeToken), "X: y", 404},
 		"another one's event":  {"/segment/b", `{"batch":[` + withKey(globexToken) + `]}`, basic(acmeToken), 0},
 	} {
@@ -136,62 +133,6 @@ func TestSources_takeReportsOfListedOriginsOnly(t *testing.T) {
 	assert.JSONEq(t, `{"integrations":{"Segment.io":{"apiKey":"`+acmeToken+`","apiHost":"`+host+`/segment/v1",`+
 		`"protocol":"https"}},"metrics":{"sampleRate":0}}`,
 		s.do(http.MethodGet, "/segment/v1/projects/"+acmeToken+"/settings", "", ours).body)
-}
-
-// A page that brings Segment's settings itself reports figures about the SDK, which are discarded.
-func TestSources_discardFiguresAboutTheSDK(t *testing.T) {
-	s := start(t)
-	r := s.do(http.MethodPost, "/segment/v1/m",
-		`{"series":[{"type":"Counter","metric":"analytics_js.invoke","value":1,"tags":{}}]}`,
-		"Content-Type: text/plain", "Origin: https://acme.example")
-	assert.Equal(t, http.StatusOK, r.status, r.body)
-}
-
-// An identify takes over the actions of its own session, and of no other session that names the
-// same visitor.
-func TestSources_identifyTheirOwnSession(t *testing.T) {
-	s := start(t)
-	numbered := func(event string, number int) string {
-		return strings.Replace(event, "{", fmt.Sprintf(`{"context":{"sessionId":%d},`, number), 1)
-	}
-	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "", "one"), 1), basic(acmeToken))
-	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "", "two"), 2), basic(acmeToken))
-	s.takes(1, "/rudderstack/v1/page", numbered(viewed("other", "", "three"), 2), basic(acmeToken))
-	s.takes(1, "/rudderstack/v1/identify", numbered(identified("d", "ada"), 2), basic(acmeToken))
-	assert.Equal(t, []string{"Page Load: Two"}, s.titles("ada"))
-	assert.Equal(t, []string{"Page Load: One"}, s.titles("d"))
-	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "ada", "four"), 2), basic(acmeToken))
-	user, address := s.who("d:2", 2)
-	assert.Equal(t, []any{"ada", mail}, []any{user, address})
-	s.takes(1, "/rudderstack/v1/alias", `{"userId":"bob","previousId":"elsewhere","anonymousId":"other",`+
-		`"context":{"sessionId":2}}`, basic(acmeToken))
-	assert.Equal(t, []string{"Page Load: Three"}, s.titles("bob"))
-}
-
-// A server's event names a user only, and goes to the session in which the user is.
-func TestSources_findTheUsersSession(t *testing.T) {
-	s := start(t, withIdentity("notes"))
-	server := func(userID, page string) { s.takes(1, "/segment/v1/page", viewed("", userID, page), basic(acmeToken)) }
-	server("ada", "early")
-	assert.Len(t, s.bySession(), 1, "the user's own")
-	s.takes(1, "/segment/v1/page", viewed("d", "ada", "browser"), basic(acmeToken))
-	server("ada", "late")
-	assert.Equal(t, 2.0, s.bySession()["d"])
-	s.takes(1, "/segment/v1/identify", identified("", "ada"), basic(acmeToken))
-	server("ada", "later")
-	_, address := s.who("d", 3)
-	assert.Equal(t, mail, address)
-	s.takes(1, "/segment/v1/page", viewed("second", "ada", "elsewhere"), basic(acmeToken))
-	server("ada", "which")
-	found := s.bySession()
-	assert.Equal(t, []float64{3, 1}, []float64{found["d"], found["second"]}, "of two sessions neither is the one")
-	assert.Len(t, found, 3)
-	assert.Len(t, s.titles("ada"), 6)
-
-	signed := strings.Replace(viewed("eves", "eve", "a"), `"url"`, `"user_hash":"`+userHash("eve")+`","url"`, 1)
-	s.takes(1, "/segment/v1/page", signed, basic(acmeToken))
-	server("eve", "claimed")
-	assert.Equal(t, 1.0, s.bySession()["eves"], "a claim is no part of a signed session")
 }
 
 // A stranger who claims a user's ID gets what the user's server reports, and no standing from it. Nor do claims
@@ -343,19 +284,6 @@ func TestSources_ofAProductAreTakenUnderTheirNames(t *testing.T) {
 		`{"product_id":"hooli","sources":[{"name":"mine","kind":"flat","fields":{"event":"what"}}]}`, withAdminKey)
 	assert.Equal(t, http.StatusBadRequest, r.status)
 	assert.Contains(t, r.body, "sources[0].fields")
-}
-
-// The identities of a webhook are reported. A page's identities are claims.
-func TestSources_standOnTheirWord(t *testing.T) {
-	s := start(t, withIdentity("notes"))
-	s.takes(1, "/webhook/acme", viewed("d", "ada", "a"), "X-Webhook-Secret: "+acmeSecret)
-	s.takes(1, "/segment/v1/p", viewed("d", "eve", "b"), basic(acmeToken))
-	user, _ := s.who("d", 2)
-	assert.Equal(t, "ada", user)
-	s.takes(1, "/jitsu/api/s/page", strings.Replace(viewed("d", "eve", "c"), `"url"`,
-		`"$user_hash":"`+userHash("eve")+`","url"`, 1), "X-Write-Key: "+acmeToken+":x")
-	user, _ = s.who("d", 3)
-	assert.Equal(t, "eve", user)
 }
 
 // ofAmplitude is a request of Amplitude's SDKs: a page view of the device d.

@@ -72,6 +72,10 @@ func TestTracer_followsActions(t *testing.T) {
 			return len(taken.actions(tracing.Offer, "intercom")) > 0
 		})
 		assert.Subset(t, taken.actions(tracing.Ingest, ""), taken.actions(tracing.Offer, "intercom"))
+		waittest.Until(t, "they are counted", func() bool {
+			total := second.flow("acme", acmeKey).total()
+			return total.Offers == 1 && total.Notes > 0
+		})
 		second.callTool("ada")
 		answered := taken.actions(tracing.Lookup, "get_live_user_activity")
 		assert.Len(t, answered, min(1+visits, 50))

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -287,26 +285,6 @@ func TestRun_endsWhenTheLogFails(t *testing.T) {
 	})
 }
 
-func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newService(io.Discard, func(o *liveactivity.Options) { o.Log = musttest.New(memorylog.New(nil)) })
-		r := httptest.NewRequest(http.MethodGet, "/users/acme/ada/live-activity", nil)
-		setHeaders(r, []string{bearer(acmeKey)})
-		w, began := httptest.NewRecorder(), time.Now()
-		service.Handler().ServeHTTP(w, r)
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Less(t, time.Since(began), inTime)
-		began = time.Now()
-		_, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
-		require.ErrorIs(t, err, liveactivity.ErrNotReady)
-		assert.Equal(t, 5*time.Second, time.Since(began))
-		service.Stopping()
-		_, err = service.LiveActivity(t.Context(), "acme", "ada", 0)
-		require.ErrorIs(t, err, liveactivity.ErrNotReady)
-		assert.Equal(t, 5*time.Second, time.Since(began), "a service that stops lets nobody wait")
-	})
-}
-
 func TestMetrics_areServedUnlessTheyHaveARegistry(t *testing.T) {
 	service := musttest.New(liveactivity.New(&liveactivity.Options{Metrics: prometheus.NewRegistry()}))
 	assert.Equal(t, http.StatusNotFound, ask(service, http.MethodGet, "/metrics", "").Code)
@@ -335,24 +313,6 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 	require.NoError(t, taken.Register(prometheus.NewCounter(prometheus.CounterOpts{Name: "liveactivity_users"})))
 	_, err := liveactivity.New(&liveactivity.Options{Metrics: taken})
 	assert.Equal(t, []string{"liveactivity.Metrics"}, musttest.Mistakes(t, err))
-}
-
-// The default store keeps to the retention and to MaxEvents. (TestFlow_isOfOneProduct shows its bytes.)
-func TestRetention_boundsTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newService(io.Discard, func(o *liveactivity.Options) { o.MaxEvents = 2 })
-		kept := func() int {
-			live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
-			require.NoError(t, err)
-			return len(live.Actions)
-		}
-		for _, id := range []string{"a", "b", "c"} {
-			record(t, service, "acme", id)
-		}
-		assert.Equal(t, 2, kept())
-		time.Sleep(time.Hour + time.Second)
-		assert.Zero(t, kept())
-	})
 }
 
 func TestService_readsNoLogForConversationsOfAProductWithoutDesks(t *testing.T) {

@@ -78,19 +78,3 @@ func assertFields(t *testing.T, object map[string]any, want ...string) {
 	}
 	assert.ElementsMatch(t, want, got)
 }
-
-// SDKs and webhooks retry, and one event may come by both.
-func TestEvent_thatComesAgainChangesNothing(t *testing.T) {
-	s := start(t)
-	stream := s.stream("/stream/acme", bearer(acmeKey))
-	event := pageview("5b8ee5f4-44c5-4a64-a3c6-cd67d7b2d1a0", "s1", "https://app.example.com/a")
-	s.webhook(event)
-	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event+`,`+event+`]}`)
-	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":2,"reasons":{"duplicate":2}}`, r.body)
-	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
-	assert.Equal(t, 2.0, s.lookup("ada")["count"])
-	assert.Equal(t, "https://app.example.com/a", stream.nextBatch().Actions[0]["raw_url"])
-	second := stream.nextBatch()
-	assert.Equal(t, "https://app.example.com/b", second.Actions[0]["raw_url"])
-	assert.Equal(t, 1.0, second.Actions[0]["index"], "the index counts over the session")
-}
