@@ -27,6 +27,7 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 	ada := directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}, SessionIDs: []string{"s"}}
 	visitors, address := ada, directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example"}
 	visitors.Visitors = []string{"anon", "shared", "none"}
+	eves := events{seen(1, "", "eve", "ada@x.example"), seen(2, "", "eve", "eve@x.example")}
 	bobs := events{seen(1, "b", "bob", "bob@x.example"), seen(2, "", "bob", "bob@y.example")}
 	keptOfBob := []string{"email/bob@x.example", "email/bob@y.example", "owned/bob", "session/b", "user/bob"}
 	for name, c := range map[string]struct {
@@ -45,9 +46,9 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 			[]string{"email/eve@x.example", "session/t", "user/shared"}},
 		"an address that another has": {events{seen(1, "t", "eve", "ada@x.example")}, ada,
 			[]string{"email/ada@x.example", "session/t", "user/eve"}},
-		"an address that another owns": {events{seen(1, "", "eve", "ada@x.example"), seen(2, "", "eve", "eve@x.example")}, ada,
+		"an address that another owns": {eves, ada,
 			[]string{"email/ada@x.example", "email/eve@x.example", "owned/eve", "user/eve"}},
-		"an address, for all its users": {events{seen(1, "", "eve", "ada@x.example"), seen(2, "", "eve", "eve@x.example")}, address,
+		"an address, for all its users": {eves, address,
 			[]string{"email/eve@x.example", "owned/eve", "user/eve"}},
 		"the only address of its user": {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
 	} {

@@ -33,16 +33,17 @@ func TestSession_Link_isOfThePersonItIsMadeBy(t *testing.T) {
 		email, user string // of the link
 		want        string // the link's user
 	}{
-		"the identified user":                {told(identified(1, "ada", "")), "", "", "ada"},
-		"whatever the link says":             {told(identified(1, "ada", ada)), "eve@x.example", "eve", "ada"},
-		"the identified user of the address": {told(identified(1, "ada", ada), seen(2, "s", "anon", "")), "Ada@x.example", "", "ada"},
-		"the session's user":                 {told(seen(1, "s", "anon", "")), "", "anon", "anon"},
-		"an earlier identified user":         {told(identified(1, "bob", ""), seen(2, "s", "anon", "")), "", "bob", "bob"},
-		"the user with the known address":    {told(seen(1, "s", "anon", "")), ada, "", "anon"},
-		"another user with another address":  {told(seen(1, "s", "anon", ada)), "eve@x.example", "eve", ""},
-		"an unknown user":                    {told(seen(1, "s", "anon", "")), "", "eve", ""},
-		"nobody":                             {told(seen(1, "s", "anon", "")), "", "", ""},
-		"nobody, where nobody is known":      {told(), "", "", ""},
+		"the identified user":    {told(identified(1, "ada", "")), "", "", "ada"},
+		"whatever the link says": {told(identified(1, "ada", ada)), "eve@x.example", "eve", "ada"},
+		"the identified user of the address": {told(identified(1, "ada", ada), seen(2, "s", "anon", "")),
+			"Ada@x.example", "", "ada"},
+		"the session's user":                {told(seen(1, "s", "anon", "")), "", "anon", "anon"},
+		"an earlier identified user":        {told(identified(1, "bob", ""), seen(2, "s", "anon", "")), "", "bob", "bob"},
+		"the user with the known address":   {told(seen(1, "s", "anon", "")), ada, "", "anon"},
+		"another user with another address": {told(seen(1, "s", "anon", ada)), "eve@x.example", "eve", ""},
+		"an unknown user":                   {told(seen(1, "s", "anon", "")), "", "eve", ""},
+		"nobody":                            {told(seen(1, "s", "anon", "")), "", "", ""},
+		"nobody, where nobody is known":     {told(), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.session.Link("zendesk", "7", c.email, c.user)
@@ -129,16 +130,17 @@ func TestSession_IsOf_itsPerson(t *testing.T) {
 		email, user string
 		want        bool
 	}{
-		"nobody in particular":        {told(reportedBy("ada", ada)), "", "", true},
-		"the address":                 {told(reportedBy("ada", ada)), "Ada@x.example", "eve", true},
-		"the user":                    {told(reportedBy("ada", ada)), "eve@x.example", "ada", true},
-		"another address":             {told(reportedBy("ada", ada)), "eve@x.example", "", false},
-		"another user":                {told(reportedBy("ada", ada)), "", "eve", false},
-		"no user":                     {told(reportedBy("", ada)), "eve@x.example", "", false},
-		"a visitor":                   {told(visitor), "", "anon", true},
-		"a visitor, after others":     {told(reportedBy("ada", ""), visitor), "", "anon", false},
-		"a claim, of all claims":      {told(seen(1, "s", "ada", ada)), "eve@x.example", "eve", true},
-		"a claim, after claims":       {told(identified(1, "ada", ""), identified(2, "bob", "")), "eve@x.example", "eve", false},
+		"nobody in particular":    {told(reportedBy("ada", ada)), "", "", true},
+		"the address":             {told(reportedBy("ada", ada)), "Ada@x.example", "eve", true},
+		"the user":                {told(reportedBy("ada", ada)), "eve@x.example", "ada", true},
+		"another address":         {told(reportedBy("ada", ada)), "eve@x.example", "", false},
+		"another user":            {told(reportedBy("ada", ada)), "", "eve", false},
+		"no user":                 {told(reportedBy("", ada)), "eve@x.example", "", false},
+		"a visitor":               {told(visitor), "", "anon", true},
+		"a visitor, after others": {told(reportedBy("ada", ""), visitor), "", "anon", false},
+		"a claim, of all claims":  {told(seen(1, "s", "ada", ada)), "eve@x.example", "eve", true},
+		"a claim, after claims": {told(identified(1, "ada", ""), identified(2, "bob", "")),
+			"eve@x.example", "eve", false},
 		"the last, after claims":      {told(identified(1, "ada", ""), identified(2, "bob", "")), "", "bob", true},
 		"the former, after claims":    {told(identified(1, "ada", ""), identified(2, "bob", "")), "", "ada", false},
 		"a claim, of a known address": {told(reportedBy("", ada)), "", "eve", false},
@@ -201,7 +203,8 @@ func TestSession_Identified_listsEachUserOnce(t *testing.T) {
 	assert.Equal(t, []string{"ada", "bob"}, told(identified(5, "bob", ""), identified(3, "ada", "")).Identified())
 	assert.Equal(t, []string{"bob"}, told(standing(reported, reported, identified(5, "bob", "")),
 		identified(3, "ada", "")).Identified())
-	assert.Equal(t, []string{"bob"}, told(seen(5, "s", "bob", ""), identified(3, "bob", "")).Identified(), "who is there now")
+	assert.Equal(t, []string{"bob"}, told(seen(5, "s", "bob", ""), identified(3, "bob", "")).Identified(),
+		"who is there now")
 	back := told(identified(1, "ada", ""), seen(2, "s", "anon", ""), seen(3, "s", "ada", ""))
 	assert.Equal(t, []string{"ada"}, back.Identified(), "who is there again")
 	assert.True(t, back.IsOf("ada@x.example", ""), "nobody else was there")

@@ -329,7 +329,8 @@ func TestOpen_filesTheActionsInTheFile(t *testing.T) {
 	user := func() string { return fmt.Sprint("user", random.IntN(users)) }
 	for n := range 500 {
 		a := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint(n)}, "https://acme.example/")
-		e := activity.Event{ID: fmt.Sprint("event ", n), Time: time.Now().Add(-time.Duration(random.IntN(3600)) * time.Second),
+		e := activity.Event{ID: fmt.Sprint("event ", n),
+			Time:      time.Now().Add(-time.Duration(random.IntN(3600)) * time.Second),
 			SessionID: fmt.Sprint("s", random.IntN(30)), UserID: user(), Action: &a}
 		switch n % 10 {
 		case 0:
