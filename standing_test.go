@@ -145,3 +145,23 @@ func TestStanding_noneIgnoresClaims(t *testing.T) {
 	s.happens(true, "$pageview", "bob", "reported", nil)
 	assert.Equal(t, 1, s.did("bob"), "a webhook is not a claim")
 }
+
+// An action of a second, claimed user does not carry the email of the session's user.
+func TestStanding_claimedActionsLackTheSessionsAddress(t *testing.T) {
+	s := start(t, withIdentity("notes"))
+	s.happens(true, "$identify", "ada", "s", map[string]any{"$set": map[string]any{"email": mail}})
+	s.happens(false, "$pageview", "eve", "s", nil)
+	s.happens(true, "$pageview", "ada", "s", nil)
+	stream, found := s.stream("/stream/acme?since=0", bearer(acmeKey)), map[any]any{}
+	for range 2 {
+		b := stream.nextBatch()
+		for _, a := range b.Actions {
+			found[a["user_id"]] = a["email"]
+		}
+		assert.Equal(t, "ada", b.UserID)
+	}
+	assert.Equal(t, map[any]any{"eve": "", "ada": mail}, found)
+	detail := s.session("acme", acmeKey, "s")
+	assert.Equal(t, []string{"eve", "ada"}, detail.By)
+	assert.NotContains(t, detail.Notes[0].Text, "[2]", "nor is eve's action in ada's note")
+}
