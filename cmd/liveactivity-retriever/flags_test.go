@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/liveactivity/liveactivity/internal/llmtest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -141,7 +142,7 @@ func TestModel_needsAnEndpoint(t *testing.T) {
 // Every variable has the effect of its flag.
 func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
-	stream, model := newStream(t), newModel(t)
+	stream, model := newStream(t), llmtest.New(t, llmtest.Say("The user is busy."))
 	s := launch(t, []string{
 		"LIVEACTIVITY_STREAM_URL=" + stream.URL(), "LIVEACTIVITY_STREAM_TOKEN=" + token,
 		"LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0",
