@@ -204,7 +204,17 @@ func (v *visit) checkStream(t *testing.T) {
 	slices.SortStableFunc(actions, func(a, b activity.BatchAction) int {
 		return cmp.Compare(a.TimestampStart, b.TimestampStart)
 	})
-	assert.Equal(t, v.expected(), summary(actions))
+	var got, want []string
+	for _, a := range actions {
+		got = append(got, a.UserID+": "+a.Title)
+	}
+	for _, a := range v.before() {
+		want = append(want, v.anonymous+": "+a.Title)
+	}
+	for _, a := range v.after() {
+		want = append(want, userID+": "+a.Title)
+	}
+	assert.Equal(t, want, got)
 }
 
 // checkBatch checks the user of a batch. Before the login no batch has the email.
@@ -226,24 +236,6 @@ func (v *visit) checkBatch(t *testing.T, b activity.Batch) {
 		assert.Equal(t, v.anonymous, b.UserID)
 		assert.Empty(t, b.Email)
 	}
-}
-
-// expected returns the lines that the stream must contain, each with its user and action.
-func (v *visit) expected() (lines []string) {
-	for _, a := range v.before() {
-		lines = append(lines, v.anonymous+": "+a.Title)
-	}
-	for _, a := range v.after() {
-		lines = append(lines, userID+": "+a.Title)
-	}
-	return lines
-}
-
-func summary(actions []activity.BatchAction) (lines []string) {
-	for _, a := range actions {
-		lines = append(lines, a.UserID+": "+a.Title)
-	}
-	return lines
 }
 
 func (v *visit) checkSecrecy(t *testing.T) {
