@@ -205,36 +205,23 @@ func partsRegistrations(t *testing.T, here, there *service, round int) bool {
 	return strings.Count(found, `"https://new.example.com/a","canonical_url`) == kept && !strings.Contains(found, "old.")
 }
 
-// References to the environment are the product file's; from outside they
-// would read the server's secrets.
+// Fields that the server sets are refused, and so are references to the environment: they are the product file's, and
+// from outside they would read the server's secrets.
 func TestAdmin_refusesARegistrationThatIsWrong(t *testing.T) {
 	t.Setenv("SOME_SECRET", "https://s3cr3t.example")
 	s := start(t)
-	tests := map[string]struct {
-		body string
-		want int
-		says string
-	}{
-		"no JSON":              {`product_id=x`, 400, "JSON"},
-		"an id with a slash":   {`{"product_id":"a/b"}`, 400, "product_id"},
-		"a secret of its own":  {`{"product_id":"x","webhook_secret":"s3cr3t"}`, 400, "webhook_secret"},
-		"tokens of its own":    {`{"product_id":"x","capture_tokens":["phc_x"]}`, 400, "capture_tokens"},
-		"a product inside":     {`{"product_id":"x","":{"product_id":"y"}}`, 400, "not a known field"},
-		"an unknown help desk": {`{"product_id":"x","integration_config":{"other":{}}}`, 400, "integration_config.other"},
-		"a desk's address": {`{"product_id":"x","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, 400,
-			"integration_config.zendesk.base_url"},
-		"an identity's secret": {`{"product_id":"x","identity":{"secrets":["s3cr3t "]}}`, 400, "identity.secrets[0]"},
-		"of the environment":   {`{"product_id":"x","allowed_origins":["${SOME_SECRET}"]}`, 400, "allowed_origins[0]"},
-		"force not a boolean":  {`{"product_id":"x","force":"true"}`, 400, "force"},
-		"too large":            {`{"product_id":"` + strings.Repeat("x", 1<<20) + `"}`, 413, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := s.in(t)
-			r := s.do(http.MethodPost, "/admin/products", tt.body, withAdminKey)
-			assert.Equal(t, tt.want, r.status, r.body)
-			assert.Contains(t, r.detail(t), tt.says)
-		})
+	for body, says := range map[string]string{
+		`{"product_id":"x","webhook_secret":"s3cr3t"}`:                              "webhook_secret",
+		`{"product_id":"x","capture_tokens":["phc_x"]}`:                             "capture_tokens",
+		`{"product_id":"x","":{"product_id":"y"}}`:                                  "not a known field",
+		`{"product_id":"x","identity":{"secrets":["s3cr3t "]}}`:                     "identity.secrets[0]",
+		`{"product_id":"x","allowed_origins":["${SOME_SECRET}"]}`:                   "allowed_origins[0]",
+		`{"product_id":"x","force":"true"}`:                                         "force",
+		`{"product_id":"x","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`: "integration_config.zendesk.base_url",
+	} {
+		r := s.do(http.MethodPost, "/admin/products", body, withAdminKey)
+		assert.Equal(t, http.StatusBadRequest, r.status, body)
+		assert.Contains(t, r.detail(t), says, body)
 	}
 	assert.Len(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).json(t)["products"], 2,
 		"nothing was registered")
