@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,6 +22,58 @@ func offering(o *liveactivity.Options) {
 	timeout := 2
 	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Body: "Need a hand?",
 		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout}
+}
+
+// A user who goes back and forth gets one offer of help in the open conversation, although every page
+// is reported many times at once and at every server. The conversation ends when the user ignores
+// it. This holds on every storage.
+func TestProactive_offersHelpOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, on engine) {
+		t.Parallel()
+		d := newDesks()
+		s, other := on.start(t, d, offering)
+		s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+		conversation := d.opens(s, mail, "")
+		offers := func() (n int) {
+			for _, p := range d.intercom.Parts(conversation) {
+				if p.Type == "quick_reply" {
+					assert.Equal(t, "Need a hand?", p.Text)
+					assert.Equal(t, []string{"Yes, show me"}, p.Labels)
+					n++
+				}
+			}
+			return n
+		}
+		visits := 0
+		waittest.Until(t, "the visitor is offered help", func() bool { // a server may need a moment until it follows
+			for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
+				var reporting sync.WaitGroup
+				for range 8 { // at once, at every server
+					visits++
+					event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
+					at := []*service{s, other}[visits%2]
+					reporting.Go(func() {
+						assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event,
+							"X-PostHog-Secret: "+acmeSecret).status)
+					})
+				}
+				reporting.Wait()
+			}
+			return offers() > 0
+		})
+		waittest.Until(t, "a note and an offer are counted", func() bool {
+			total := other.flow("acme", acmeKey).total()
+			return total.Offers == 1 && total.Notes > 0
+		})
+		waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
+		requests := 0
+		for _, r := range d.intercom.Requests() {
+			if strings.Contains(string(r.Body), `"quick_reply"`) {
+				requests++
+			}
+		}
+		assert.Equal(t, 1, requests)
+	})
 }
 
 func TestProactive_suggestsLabels(t *testing.T) {

@@ -106,18 +106,26 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"a URL": bytes.Replace(event("$current_url", `"https://x/`+fill("a")[20:]+`"`),
 			[]byte("$autocapture"), []byte("$pageview"), 1),
 		"a session of space":         event("$session_id", `"`+fill(" ")+`ab"`),
+		"a label":                    event("$el_text", `"`+fill("x ")+`"`),
 		"escapes":                    event("$el_text", `"`+fill(`\u00e9`)+`"`),
 		"nesting":                    event("x", strings.Repeat("[", 9000)+strings.Repeat("]", 9000)),
 		"a million keys":             event("x", `{`+fill(`"k":1,`)+`"k":1}`),
+		"a long key":                 event("x", `{"`+fill(`k`)+`":1}`),
 		"the same key over and over": []byte(`{"api_key":"` + captureToken + `",` + fill(`"event":{},`) + `"event":1}`),
 		"space":                      append(event("x", "1"), fill(" ")[1000:]...),
 		"space first":                append([]byte(fill(" ")[1000:]), event("x", "1")...),
+		"many events": batch(9_999,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/",`+
+				`"x":"`+strings.Repeat("x", 600)+`"}}`),
 		"paths of identifiers": batch(3_900,
 			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",`+
 				`"$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
 		"paths of escapes": batch(3_900,
 			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",`+
 				`"$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
+		"many URLs": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/`+
+				`n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
 		"labels": batch(9_990,
 			`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
 				`"$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
@@ -127,12 +135,20 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"the longest URLs": batch(3_700,
 			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
 				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
+		"the longest ids": batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
+			1000)+`%07[1]d","properties":{"$session_id":"`+strings.Repeat("s", 1000)+`%07[1]d","$current_url":"/"}}`),
 		"long sessions": batch(9_400,
 			`{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s",
 				715)+`%07[1]d","$current_url":"/"}}`),
+		"URLs of many": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
+				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
 		"URLs of line separators": batch(9_990,
 			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
 				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/a\u2028", 130)+`"}}`),
+		"ids of line separators": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085",
+				350)+`%07[1]d","properties":{"$session_id":"s%[1]d","$current_url":"/"}}`),
 		"long addresses": batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
 			60)+`%07[1]d","$set":{"email":"`+strings.Repeat("e",
 			242)+`%07[1]d@b.c"},"properties":{"$session_id":"`+strings.Repeat("s",

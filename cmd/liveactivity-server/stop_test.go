@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,6 +19,14 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
+// underWay posts half of an event to acme's webhook. The function returned
+// sends the rest and returns the status of the answer.
+func underWay(t *testing.T, url, event string) (finish func() int) {
+	t.Helper()
+	body := strings.Replace(event, "{", `{"api_key":"`+captureToken+`",`, 1)
+	return proctest.UnderWay(t, url, "/e/", body) // an SDK's body may take longer than a webhook's
+}
+
 func TestStop_finishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	// Where the tests run under nohup, the server must not inherit that.
@@ -27,8 +37,7 @@ func TestStop_finishesRequestsInFlight(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			p := launch(t, nil, anyPort, "--config="+acme(t))
 			url := p.URL()
-			event := strings.Replace(pageview("last", "https://app.example.com/last"), "{", `{"api_key":"`+captureToken+`",`, 1)
-			finish := proctest.UnderWay(t, url, "/e/", event) // an SDK's body may take longer than a webhook's
+			finish := underWay(t, url, pageview("last", "https://app.example.com/last"))
 			p.Signal(sig)
 			proctest.HangsUp(t, url)
 			assert.False(t, p.HasExited(), "it waits for the request")
@@ -37,6 +46,34 @@ func TestStop_finishesRequestsInFlight(t *testing.T) {
 			assert.NotContains(t, p.Stderr.String(), "cut off")
 		})
 	}
+}
+
+// An endless request and a reader that never reads delay a stop for a while only, and do not affect
+// the other readers.
+func TestStop_cutsOffEndlessRequests(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--config="+acme(t))
+	url := p.URL()
+	openStream(t, url) // stalls
+	reading := openStream(t, url)
+	var got []byte
+	var err error
+	read := make(chan struct{}) // closed when got is all of the stream
+	go func() {
+		defer close(read)
+		got, err = io.ReadAll(reading.Body)
+	}()
+	const events = 500
+	for i := range events {
+		post(t, url, pageview(fmt.Sprint("u", i), "https://app.example.com/"+strings.Repeat("x", 2000)))
+	}
+	underWay(t, url, pageview("never", "https://app.example.com/never"))
+	p.Signal(syscall.SIGTERM)
+	<-read
+	require.NoError(t, err)
+	assert.Equal(t, events, strings.Count(string(got), "\ndata: {\""))
+	assert.Zero(t, p.Wait(waittest.Patience), "%s", &p.Stderr)
+	assert.Contains(t, p.Stderr.String(), "requests were cut off")
 }
 
 // A closed log pipe does not end the process. A closed terminal does not end a process that was
