@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,8 +15,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // ask sends a request to the fake as Intercom wants it, except for the changes that change makes.
@@ -23,8 +26,7 @@ import (
 func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body string,
 	change func(http.Header)) (int, http.Header, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, fake.URL()+path, strings.NewReader(body))
-	require.NoError(t, err)
+	r := musttest.New(http.NewRequestWithContext(t.Context(), method, fake.URL()+path, strings.NewReader(body)))
 	r.Header.Set("Authorization", "Bearer "+helpdesktest.IntercomAccessToken)
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Content-Type", "application/json")
@@ -32,11 +34,9 @@ func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body 
 	if change != nil {
 		change(r.Header)
 	}
-	response, err := fake.Client().Do(r)
-	require.NoError(t, err)
+	response := musttest.New(fake.Client().Do(r))
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	answer := musttest.New(io.ReadAll(response.Body))
 	return response.StatusCode, response.Header, string(answer)
 }
 
@@ -199,8 +199,7 @@ func TestIntercom_signsWebhooks(t *testing.T) {
 			"ping": fake.Ping(target), "conversation.user.created": created,
 			"conversation.user.replied": fake.Replied(target, id, "Still there?"),
 		} {
-			body, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
+			body := musttest.New(io.ReadAll(r.Body))
 			require.NoError(t, intercom.Verify(helpdesktest.IntercomClientSecret, r.Header, body))
 			assert.Equal(t, sha256, r.Header.Get("X-Hub-Signature") == "")
 			assert.Equal(t, target, r.URL.String())
@@ -223,4 +222,50 @@ func TestIntercom_showsTheLatest500Parts(t *testing.T) {
 	_, _, answer := ask(t, fake, "GET", "/conversations/"+id, "2.11", "", nil)
 	assert.Equal(t, 500, strings.Count(answer, `"conversation_part"`))
 	assert.Contains(t, answer, "message 509")
+}
+
+// This tests an integration that leaves a note in every new conversation, with and without failures of
+// the desk.
+func ExampleIntercom() {
+	desk := helpdesktest.NewIntercom(nil)
+	defer desk.Close()
+	client, err := intercom.New(intercom.Config{
+		BaseURL: desk.URL(), AccessToken: helpdesktest.IntercomAccessToken, ClientSecret: helpdesktest.IntercomClientSecret,
+	}, nil)
+	if err != nil {
+		panic(err)
+	}
+	integration := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		event, err := client.Webhook(r.Header, body, time.Now())
+		if err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if event.Type == helpdesk.EventOpened {
+			if _, err := client.Note(r.Context(), event.ConversationID, "New: "+event.Contact.Email); err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+			}
+		}
+	}
+	deliver := func(webhook *http.Request) {
+		webhook.Body, _ = webhook.GetBody() // to deliver it more than once
+		answer := httptest.NewRecorder()
+		integration(answer, webhook)
+		fmt.Println("answered", answer.Code)
+	}
+
+	conversation, webhook := desk.Created("", helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Help!")
+	desk.Fail(helpdesktest.Fault{Status: http.StatusServiceUnavailable, Times: 1})
+	deliver(webhook)
+	deliver(webhook) // as Intercom does when an answer says no
+	fmt.Println(desk.Notes(conversation))
+
+	webhook.Header.Set(intercom.HeaderSignatureSHA1, "sha1=00")
+	deliver(webhook)
+	// Output:
+	// answered 502
+	// answered 200
+	// [New: jane@acme.example]
+	// answered 401
 }

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/suitetest"
 )
 
@@ -121,15 +120,13 @@ func (b broken) Offer(ctx context.Context, id string, offer helpdesk.Offer) (str
 func TestDesk(t *testing.T) {
 	helpdesktest.TestDesk(t, func(t *testing.T) *helpdesktest.Account {
 		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
-		opened, err := intercom.Kind.Open(fake.Config(), &helpdesk.Options{HTTP: fake.Client()})
-		require.NoError(t, err)
+		opened := musttest.New(intercom.Kind.Open(fake.Config(), &helpdesk.Options{HTTP: fake.Client()}))
 		const target, message = "https://live.example.com", "Where?"
 		conversation, created := fake.Created(target, helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Hello")
 		replied := fake.Replied(target, conversation, message)
 		var bodies [2]bytes.Buffer
 		for i, r := range []*http.Request{created, replied} {
-			_, err = bodies[i].ReadFrom(r.Body)
-			require.NoError(t, err)
+			musttest.New(bodies[i].ReadFrom(r.Body))
 		}
 		return &helpdesktest.Account{
 			Desk: broken{opened.(*intercom.Client), suitetest.Mistake()}, Server: fake.Server,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // newZendesk returns a fake in memory with a ticket, and how to make a request to it.
@@ -42,11 +43,9 @@ func TestZendesk_takesOnlyItsCredentials(t *testing.T) {
 		basic("x@acme.example/token:zendesk-api-token"): 401,
 		"Bearer x": 401, "Bearer": 401, "": 401, "Token zendesk-oauth-token": 401,
 	} {
-		r, err := http.NewRequest(http.MethodGet, fake.URL()+"/api/v2/tickets/"+ticket, nil)
-		require.NoError(t, err)
+		r := musttest.New(http.NewRequest(http.MethodGet, fake.URL()+"/api/v2/tickets/"+ticket, nil))
 		r.Header.Set("Authorization", header)
-		response, err := fake.Client().Do(r)
-		require.NoError(t, err)
+		response := musttest.New(fake.Client().Do(r))
 		assert.Equal(t, status, response.StatusCode, header)
 	}
 }
@@ -64,11 +63,9 @@ func TestZendesk_givesTokensThatEnd(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &token))
 		assert.Equal(t, 1, fake.Minted())
 		status := func() int {
-			r, err := http.NewRequest(http.MethodGet, fake.URL()+"/api/v2/users/me.json", nil)
-			require.NoError(t, err)
+			r := musttest.New(http.NewRequest(http.MethodGet, fake.URL()+"/api/v2/users/me.json", nil))
 			r.Header.Set("Authorization", "Bearer "+token.AccessToken)
-			response, err := fake.Client().Do(r)
-			require.NoError(t, err)
+			response := musttest.New(fake.Client().Do(r))
 			return response.StatusCode
 		}
 		time.Sleep(time.Hour - 1)
@@ -155,8 +152,7 @@ func TestZendesk_wantsJSON(t *testing.T) {
 	r, err := http.NewRequest(http.MethodPut, fake.URL()+"/api/v2/tickets/"+ticket+".json", strings.NewReader(comment))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+helpdesktest.ZendeskOAuthToken)
-	response, err := fake.Client().Do(r)
-	require.NoError(t, err)
+	response := musttest.New(fake.Client().Do(r))
 	assert.Equal(t, http.StatusUnsupportedMediaType, response.StatusCode)
 }
 
@@ -234,8 +230,7 @@ func TestZendesk_signsItsWebhooks(t *testing.T) {
 	const target = "https://hooks.example/zendesk/chat/acme"
 	fake, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{})
 	verify := func(r *http.Request, secret string) string {
-		body, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
+		body := musttest.New(io.ReadAll(r.Body))
 		require.NoError(t, zendesk.Verify([]string{secret}, r.Header, body, time.Now(), 0))
 		assert.NotEmpty(t, r.Header.Get(zendesk.HeaderDelivery))
 		assert.Equal(t, "application/json; charset=utf-8", r.Header.Get("Content-Type"))
@@ -272,8 +267,7 @@ func TestZendesk_signsItsWebhooks(t *testing.T) {
 
 func TestZendesk_canLeaveMessagesUnescaped(t *testing.T) {
 	fake, ticket, _ := newZendesk(t, helpdesktest.ZendeskOptions{RawMessages: true})
-	body, err := io.ReadAll(fake.UserReply("https://hooks.example", ticket, `so "what"?`).Body)
-	require.NoError(t, err)
+	body := musttest.New(io.ReadAll(fake.UserReply("https://hooks.example", ticket, `so "what"?`).Body))
 	assert.Contains(t, string(body), `"user_message": "so "what"?"}`)
 }
 
