@@ -13,7 +13,9 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -84,30 +86,33 @@ func TestLoad_listsEverythingAfterALoss(t *testing.T) {
 	register(t, r, "kept", false)
 	register(t, r, "lost", false)
 	require.NoError(t, r.Load(t.Context()))
-	docs, err := log.Documents().Get(t.Context(), OwnProduct, registrationPrefix+"lost")
-	require.NoError(t, err)
-	_, err = log.Documents().Write(t.Context(), OwnProduct, document.Delete(docs[0]))
-	require.NoError(t, err)
+	docs := musttest.New(log.Documents().Get(t.Context(), OwnProduct, registrationPrefix+"lost"))
+	musttest.New(log.Documents().Write(t.Context(), OwnProduct, document.Delete(docs[0])))
 	log.lost = r.seen
 	require.NoError(t, r.Load(t.Context()))
 	assert.Equal(t, []string{"kept"}, r.IDs())
 }
 
-// Nobody else has the secrets, so a registration that took effect must return them.
-func TestRegister_returnsTheSecretsWhenTheAnswerWasLost(t *testing.T) {
-	log := newMemoryLog()
-	forgetful := &watchtest.Log{Log: log}
-	forgetful.After = func(_ context.Context, op watchtest.Op, err error) error {
-		if op.Name == "append" {
-			return errDown
+// Nobody else has the secrets, so a registration that took effect must return them, even if the answer
+// was lost or storage is away right after it.
+func TestRegister_returnsTheSecretsOfWhatTookEffect(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		log := &watchtest.Log{Log: newMemoryLog()}
+		log.After = func(_ context.Context, op watchtest.Op, err error) error {
+			if op.Name == "append" && lost {
+				return errDown
+			}
+			log.Down.Store(op.Name == "append")
+			return err
 		}
-		return err
-	}
-	r := attached(t, forgetful)
-	for _, force := range []bool{false, true} {
-		c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
-		require.NoError(t, err)
-		assertOpen(t, r, c, "acme")
-		require.NoError(t, attached(t, log).Keys().Check(c.Key, "acme", access.MCP))
+		r := attached(t, log)
+		for _, force := range []bool{false, true} {
+			c := musttest.New(r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force))
+			log.Down.Store(false)
+			waittest.Until(t, "the key opens the product",
+				func() bool { return r.Keys().Check(c.Key, "acme", access.MCP) == nil })
+			assertOpen(t, r, c, "acme")
+			require.NoError(t, attached(t, log.Log).Keys().Check(c.Key, "acme", access.MCP))
+		}
 	}
 }

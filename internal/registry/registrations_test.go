@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -314,20 +315,6 @@ func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
 	}
 }
 
-// A registration that took effect gives its secrets away: no one else has them.
-func TestRegister_returnsTheSecretsWhenStorageFailsAfterwards(t *testing.T) {
-	log := &watchtest.Log{Log: newMemoryLog()}
-	log.After = func(_ context.Context, op watchtest.Op, err error) error {
-		log.Down.Store(op.Name == "append")
-		return err
-	}
-	r := attached(t, log)
-	c := register(t, r, "acme", false)
-	log.Down.Store(false)
-	waittest.Until(t, "the key opens the product", func() bool { return r.Keys().Check(c.Key, "acme", access.MCP) == nil })
-	assertOpen(t, r, c, "acme")
-}
-
 // A credential that cannot be looked up is not refused as unknown.
 func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -443,8 +430,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 			log := newWatchedLog()
 			here, there := attached(t, log), attached(t, log)
 			register := func(p productfile.Product) Credentials {
-				c, err := there.Register(t.Context(), p, "", true)
-				require.NoError(t, err)
+				c := musttest.New(there.Register(t.Context(), p, "", true))
 				return c
 			}
 			recorder := musttest.New(eventlog.NewRecorder(log, nil))
@@ -560,8 +546,7 @@ func TestRegistrations_areServedWithoutAnUnknownDesk(t *testing.T) {
 	both, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("new"), kind("old")}}, nil,
 		log)
 	require.NoError(t, err)
-	c, err := both.Register(t.Context(), product, "", false)
-	require.NoError(t, err)
+	c := musttest.New(both.Register(t.Context(), product, "", false))
 	names := func(r *Registry) (names []string) {
 		p, ok, err := r.Product("acme")
 		require.NoError(t, err)
@@ -582,4 +567,84 @@ func TestRegistrations_areServedWithoutAnUnknownDesk(t *testing.T) {
 	assert.Equal(t, []string{"old"}, names(one))
 	assert.NoError(t, one.Load(t.Context()))
 	assert.Equal(t, 1, strings.Count(logged.String(), "\n"), "it is reported once")
+}
+
+func TestUnregister_endsCredentialsAndRemovesData(t *testing.T) {
+	log := newMemoryLog()
+	r := attached(t, log)
+	acme, other := register(t, r, "acme", false), register(t, r, "other", false)
+	for _, id := range []string{"acme", "other"} {
+		require.NoError(t, log.Append(t.Context(), id, []eventlog.Entry{{Data: []byte(`{}`)}}))
+	}
+	require.NoError(t, r.Unregister(t.Context(), "acme"))
+	assertVoid(t, r, acme, "acme")
+	assertOpen(t, r, other, "other")
+	assert.Equal(t, []string{"other"}, r.IDs())
+	kept := func(id string) eventlog.ID {
+		bounds := musttest.New(log.Bounds(t.Context(), id))
+		return bounds.Oldest
+	}
+	assert.Zero(t, kept("acme"))
+	assert.NotZero(t, kept("other"))
+	docs := musttest.New(log.Documents().List(t.Context(), "", "product/", "", 10))
+	assert.Len(t, docs, 1, "the registration is gone, too")
+	require.ErrorIs(t, r.Unregister(t.Context(), "acme"), ErrUnknown)
+	assertOpen(t, r, register(t, r, "acme", false), "acme")
+}
+
+// The next call removes the documents that storage could not remove. A new registration removes
+// them first and starts empty.
+func TestUnregister_goesOnWhereItFailed(t *testing.T) {
+	errAway := errors.New("away")
+	for name, again := range map[string]func(*Registry) error{
+		"removed again": func(r *Registry) error { return r.Unregister(t.Context(), "acme") },
+		"registered again": func(r *Registry) error {
+			_, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &watchtest.Log{Log: newMemoryLog()}
+			var fails bool
+			dropped := 0
+			log.Before = func(_ context.Context, op watchtest.Op) error {
+				switch {
+				case op.Name != "drop":
+				case fails:
+					return errAway
+				default:
+					dropped++
+				}
+				return nil
+			}
+			r := registryOn(log)
+			c := register(t, r, "acme", false)
+			fails = true
+			require.ErrorIs(t, r.Unregister(t.Context(), "acme"), errAway)
+			assertVoid(t, r, c, "acme")
+			require.ErrorIs(t, again(r), errAway)
+			fails = false
+			require.NoError(t, again(r))
+			assert.Equal(t, 1, dropped)
+		})
+	}
+}
+
+// A product that was registered again meanwhile loses nothing.
+func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
+	log := &watchtest.Log{Log: newMemoryLog()}
+	r := registryOn(log)
+	var fresh Credentials
+	removing := true
+	log.Before = func(_ context.Context, op watchtest.Op) error {
+		if op.Name == "drop" && removing {
+			removing = false
+			fresh = register(t, r, "acme", false)
+		}
+		return nil
+	}
+	register(t, r, "acme", false)
+	require.NoError(t, r.Unregister(t.Context(), "acme"))
+	assertOpen(t, r, fresh, "acme")
+	assertOpen(t, attached(t, log), fresh, "acme")
 }

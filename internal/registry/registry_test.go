@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -36,8 +37,7 @@ func registryOn(log eventlog.Log) *Registry {
 
 func register(t *testing.T, r *Registry, id string, force bool) Credentials {
 	t.Helper()
-	c, err := r.Register(t.Context(), productfile.Product{ProductID: id}, "", force)
-	require.NoError(t, err)
+	c := musttest.New(r.Register(t.Context(), productfile.Product{ProductID: id}, "", force))
 	return c
 }
 
@@ -71,8 +71,7 @@ func assertVoid(t *testing.T, r *Registry, c Credentials, id string) {
 }
 
 func TestFromFile_opensTheProductsOfTheFile(t *testing.T) {
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
-	require.NoError(t, err)
+	r := musttest.New(New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog()))
 	assert.Equal(t, []string{"acme"}, r.IDs())
 	reports, ok, _ := r.ProductOfID("acme")
 	assert.True(t, ok)
@@ -132,8 +131,7 @@ func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
 				AllowedOrigins: []string{"https://acme.example"}}, "agent", false)
 			require.NoError(t, err)
 			tt.next.ProductID = "acme"
-			fresh, err := r.Register(t.Context(), tt.next, tt.name, true)
-			require.NoError(t, err)
+			fresh := musttest.New(r.Register(t.Context(), tt.next, tt.name, true))
 			assertVoid(t, r, old, "acme")
 			assertOpen(t, r, fresh, "acme")
 			product, _, err := r.Product("acme")
@@ -149,9 +147,8 @@ func TestProduct_hasItsOriginsAndTrust(t *testing.T) {
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
 	f.Products[0].LinkHosts = []string{"help.acme.test"}
 	f.Products[0].Identity.Unverified = productfile.UnverifiedReplies
-	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog())
-	require.NoError(t, err)
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex",
+	r := musttest.New(New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog()))
+	_, err := r.Register(t.Context(), productfile.Product{ProductID: "globex",
 		AllowedOrigins: []string{"https://globex.example"}}, "", false)
 	require.NoError(t, err)
 	for id, want := range map[string]struct {
