@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -23,8 +24,7 @@ var visitor = assistance.Session{ProductID: "acme", SessionID: "s1", Conversatio
 
 func newCore(t testing.TB, triggers ...proactive.Trigger) *assistance.Core {
 	t.Helper()
-	core, err := assistance.NewCore(nil, triggers...)
-	require.NoError(t, err)
+	core := musttest.New(assistance.NewCore(nil, triggers...))
 	return core
 }
 
@@ -305,8 +305,7 @@ func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	assert.Equal(t, 24*time.Hour, result.Cooldown)
 
 	silent := proactive.Saying(proactive.Result{Body: "\x00 <>", Cooldown: -1}, hostile)
-	core, err := assistance.NewCore(&proactive.Config{Body: "Hi"}, silent)
-	require.NoError(t, err)
+	core = musttest.New(assistance.NewCore(&proactive.Config{Body: "Hi"}, silent))
 	result = core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
 	assert.Equal(t, "Hi", result.Body)
 	assert.Zero(t, result.Cooldown)
@@ -366,4 +365,64 @@ func TestWindow_costsItsStatedSize(t *testing.T) {
 	t.Logf("%d windows take %.2f of what they say", len(windows), float64(grown)/float64(said))
 	assert.InEpsilon(t, said, grown, 0.2)
 	runtime.KeepAlive(windows)
+}
+
+// roaming returns the actions of a session that fills its window: 50 a cycle on
+// 10 pages, most of them clicks, none of which is part of a pattern.
+func roaming() []activity.Action {
+	actions := make([]activity.Action, assistance.WindowSize)
+	for i := range actions {
+		url := fmt.Sprintf("https://app.example.com/projects/:id/page-%c", 'a'+i/5)
+		typ, target := activity.TypeClick, activity.Target{Label: fmt.Sprint("Item ", i)}
+		if i%5 == 0 {
+			typ, target = activity.TypePageview, activity.Target{}
+		}
+		actions[i] = activity.NewAction(typ, target, url)
+		actions[i].TimestampStart = activity.Seconds(noon.Add(time.Duration(i) * time.Second))
+	}
+	return actions
+}
+
+// everything returns every trigger of the package, in a sensible order.
+func everything() []proactive.Trigger {
+	return []proactive.Trigger{proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(),
+		proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
+}
+
+// A decision puts an action into a full window, makes the context of it and asks the triggers.
+func BenchmarkCore_Act(b *testing.B) {
+	act := acting(b, everything()...)
+	b.ReportAllocs()
+	for b.Loop() {
+		act()
+	}
+}
+
+// acting returns a function that lets a session with a full window do something, on
+// and on. It keeps going round the same pages, one action each 2 s.
+func acting(t testing.TB, triggers ...proactive.Trigger) func() {
+	core := newCore(t, triggers...)
+	actions := roaming()
+	var window assistance.Window
+	i, now := 0, noon
+	act := func() {
+		a := actions[i%len(actions)]
+		now = now.Add(2 * time.Second)
+		a.TimestampStart = activity.Seconds(now)
+		if d := core.Act(&window, assistance.Machine{}, visitor, a, now); d.Reason != assistance.NoMatch {
+			t.Fatal(d)
+		}
+		i++
+	}
+	for range 2 * assistance.WindowSize {
+		act()
+	}
+	require.Equal(t, assistance.WindowSize, len(window.Actions))
+	return act
+}
+
+// A decision makes one slice of URLs; the triggers allocate nothing.
+func TestCore_allocatesOnceUnlessATriggerMatches(t *testing.T) {
+	act := acting(t, everything()...)
+	assert.LessOrEqual(t, testing.AllocsPerRun(500, act), 1.0)
 }

@@ -357,16 +357,14 @@ func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
 func TestStep_changesNothingThatItIsGiven(t *testing.T) {
 	for _, state := range states {
 		m := in(t, state)
-		before, err := m.MarshalJSON()
-		require.NoError(t, err)
+		before := musttest.New(m.MarshalJSON())
 		for _, now := range []time.Time{m.now, m.now.Add(time.Hour), m.now.Add(-time.Hour)} {
 			for _, e := range []assistance.Event{matched("b", now), assistance.Message{Text: "No"}, dismissed,
 				assistance.Tick{}, assistance.Removed{}} {
 				_, _, _ = m.rules.Step(m.Machine, now, e)
 			}
 		}
-		after, err := m.MarshalJSON()
-		require.NoError(t, err)
+		after := musttest.New(m.MarshalJSON())
 		assert.JSONEq(t, string(before), string(after))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // busy returns a machine that uses every field of a snapshot.
@@ -29,8 +30,7 @@ func busy(t testing.TB) assistance.Machine {
 
 func marshal(t testing.TB, v any) string {
 	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
+	data := musttest.New(json.Marshal(v))
 	return string(data)
 }
 

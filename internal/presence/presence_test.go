@@ -111,8 +111,7 @@ func newView(log eventlog.Log) *View {
 
 // knownTo returns the sessions of acme that a view knows.
 func knownTo(t *testing.T, v *View) (ids []string) {
-	page, err := v.sessions.List("acme", sessions.Query{}, time.Now())
-	require.NoError(t, err)
+	page := musttest.New(v.sessions.List("acme", sessions.Query{}, time.Now()))
 	for _, s := range page.Sessions {
 		ids = append(ids, s.SessionID)
 	}

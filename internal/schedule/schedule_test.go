@@ -490,23 +490,3 @@ func TestBackoff_staysWithinItsBounds(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkScheduler(b *testing.B) {
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = fmt.Sprint("session-", i)
-	}
-	var done sync.WaitGroup
-	s := schedule.New(func(context.Context, string, []int) error {
-		return nil
-	}, func(_ string, items []int, _ error) { done.Add(-len(items)) }, complete(schedule.Options[int]{}))
-	go s.Run(b.Context())
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		done.Add(1)
-		_ = s.Add(b.Context(), keys[i%len(keys)], i, 100) // it fails only with its context
-		i++
-	}
-	done.Wait()
-}
