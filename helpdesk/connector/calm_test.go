@@ -71,25 +71,6 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 	assert.Equal(t, [3]int{47, 1, 20}, flooded(t, promptNotes(), nil))
 }
 
-// An offer and a reply are made at once. The note of the user's actions waits for a pause.
-func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true})
-		w.notes.Debounce = 3 * time.Second
-		s := w.start(Options{})
-		w.visit("/home")
-		conversation := w.chat(s)
-		require.Len(t, w.desk.Notes(conversation), 1, "at the link")
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1)
-		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Where is it?"))
-		require.Len(t, w.replies(conversation), 1)
-		assert.Len(t, w.desk.Notes(conversation), 1)
-		time.Sleep(3 * time.Second)
-		assert.Len(t, w.desk.Notes(conversation), 2)
-	})
-}
-
 // A contact who waits for an answer gets no offer for assistance_idle_s, whether the question
 // opened the conversation or came later.
 func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {

@@ -101,24 +101,6 @@ func (f *following) each(t testing.TB, n int, page string) {
 	}
 }
 
-func TestFollow_flushesThePreLinkWindowAtTheLink(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.visit(t, "s", "early")
-		time.Sleep(3 * time.Minute)
-		f.visitAs(t, "s", "", "", time.Now().Add(-time.Hour), "old, reported late")
-		f.visit(t, "s", "a")
-		f.visit(t, "other", "x")
-		time.Sleep(4 * time.Second)
-		f.visit(t, "s", "b")
-		assert.Empty(t, f.desk.texts("7"))
-		f.links(t, "7", "s")
-		assert.Equal(t, []string{"[1] User visited a\n\n[2] User visited b"}, f.desk.texts("7"))
-		f.visit(t, "s", "c")
-		f.views(t, "other", "y")
-		assert.Equal(t, []string{"[1] User visited a\n\n[2] User visited b", "[1] User visited c"}, f.desk.texts("7"))
-	})
-}
-
 func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce, notes.Bin, notes.SummaryThreshold = 4*time.Second, 0, 0
@@ -634,6 +616,10 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 			result := musttest.New(f.linkContact(t.Context(), conversationID, c))
 			require.Contains(t, []status{pending, linked}, result)
 		}
+		f.visit(t, "anonymous", "long before")
+		f.visitAs(t, "known", "ada", "", time.Now(), "early")
+		time.Sleep(3 * time.Minute) // which is longer than the window before a link
+		f.visitAs(t, "known", "ada", "", time.Now().Add(-time.Hour), "old, reported late")
 		f.visit(t, "anonymous", "before")
 		f.visitAs(t, "known", "ada", "", time.Now(), "a")
 		wait("7", helpdesk.Contact{Email: "bob@x.example"})
