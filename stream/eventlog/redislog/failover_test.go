@@ -72,7 +72,7 @@ func TestFailover_readersGoOnAfterAGap(t *testing.T) {
 		want := map[eventlog.ID]int{start: 2, seen: 1}[from]
 		got := behind.has(t, want)
 		require.Equal(t, next.ID, got[want-1].ID)
-		behind.stop()
+		_ = behind.stop()
 		require.Equal(t, 1, behind.gaps)
 	}
 }
@@ -97,7 +97,7 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 			require.Equal(t, lost.ID, newest(t, b))
 			c := open(t, server.URL(), &Options{Prefix: t.Name()})
 			if name == "nobody, and nobody reads" {
-				connected.stop()
+				_ = connected.stop()
 			}
 			lose()
 			next, want := lost.ID, []eventlog.ID{kept.ID}
@@ -114,9 +114,8 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 			}
 			require.Zero(t, connected.told())
 			for _, log := range []*Log{a, b, c} {
-				bounds, err := log.Bounds(t.Context(), acme)
-				require.NoError(t, err)
-				require.Equal(t, eventlog.Bounds{TrimmedTo: start, Oldest: kept.ID, Newest: next, Lost: lost.ID}, bounds)
+				require.Equal(t, eventlog.Bounds{TrimmedTo: start, Oldest: kept.ID, Newest: next, Lost: lost.ID},
+					eventlogtest.Bounds(t, log, acme))
 				r := follow(t, log, start)
 				waittest.Until(t, "the gap is told", func() bool { return r.told() > 0 })
 				require.Equal(t, want, eventlogtest.IDs(r.has(t, len(want))))
@@ -196,9 +195,7 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 	lost := func() bool { return server.Client().HExists(t.Context(), t.Name()+":{p:acme}:meta", "gaps").Val() }
 	require.Equal(t, start, readTo(t, other, start.Previous(), start))
 	require.False(t, lost())
-	n, err := log.Read(t.Context(), acme, eventlog.ID{Milli: start.Milli + 1}, make([]eventlog.Entry, 1))
-	require.NoError(t, err)
-	require.Zero(t, n)
+	readsNothing(t, log, acme, eventlog.ID{Milli: start.Milli + 1})
 	require.True(t, lost())
 	require.Greater(t, newest(t, other).Compare(start), 0)
 	require.Positive(t, other.tailBytes(), "it has lost nothing")
@@ -215,9 +212,7 @@ func TestFailover_isNotSeenInExpiry(t *testing.T) {
 	last := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
 	time.Sleep(time.Until(last.Time().Add(200 * time.Millisecond)))
 	require.NoError(t, server.Client().Del(t.Context(), "la:{p:acme}:log").Err())
-	bounds, err := log.Bounds(t.Context(), acme)
-	require.NoError(t, err)
-	require.Equal(t, eventlog.Bounds{TrimmedTo: last, Newest: last}, bounds)
+	require.Equal(t, eventlog.Bounds{TrimmedTo: last, Newest: last}, eventlogtest.Bounds(t, log, acme))
 }
 
 // resume follows the log over HTTP after an ID. It returns a function that returns the stream's
@@ -256,9 +251,7 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 		{Milli: e.Milli + 30_000}} {
 		require.Equal(t, "gap", resume(t, log, ahead)().Event, ahead)
 	}
-	n, err := log.Read(t.Context(), acme, eventlog.ID{Milli: 1 << 52}, make([]eventlog.Entry, 1))
-	require.NoError(t, err)
-	require.Zero(t, n, "nor by a cursor of the far future")
+	readsNothing(t, log, acme, eventlog.ID{Milli: 1 << 52}) // nor by a cursor of the far future
 	require.Equal(t, e, newest(t, log))
 	next := appendOne(t, log, eventlogtest.Entry("s", 1)).ID
 	require.Less(t, next.Milli, e.Milli+30_000, "IDs go by the clock")
@@ -273,13 +266,11 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 func TestFailover_givesNoVersionAgain(t *testing.T) {
 	t.Parallel()
 	options := &Options{Prefix: "la"}
-	write := func(server *redistest.Server, n int) (last document.Version) {
+	writes := func(server *redistest.Server, n int) (last document.Version) {
 		log := open(t, server.URL(), options)
 		for i := range n {
 			doc := document.Document{Name: fmt.Sprint("doc", time.Now().UnixNano(), i)}
-			version, err := log.Documents().Write(t.Context(), acme, document.Put(doc, nil, 0))
-			require.NoError(t, err)
-			last = max(last, version)
+			last = max(last, write(t, log, document.Put(doc, nil, 0)))
 		}
 		return last
 	}
@@ -289,9 +280,9 @@ func TestFailover_givesNoVersionAgain(t *testing.T) {
 			replica := promoted(t, func(master *redistest.Server) {
 				version := time.Now().Add(ahead).UnixMicro()
 				require.NoError(t, master.Client().HSet(t.Context(), "la:{p:acme}:meta", "version", version).Err())
-				write(master, 3)
-			}, func(master *redistest.Server) { lost = write(master, 20) })
-			require.Greater(t, write(replica, 1), lost)
+				writes(master, 3)
+			}, func(master *redistest.Server) { lost = writes(master, 20) })
+			require.Greater(t, writes(replica, 1), lost)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -64,6 +67,30 @@ func labels(t testing.TB, log *Log, user string) (titles []string) {
 	return titles
 }
 
+// write changes documents, which must work.
+func write(t testing.TB, log *Log, changes ...document.Change) document.Version {
+	t.Helper()
+	version, err := log.Documents().Write(t.Context(), acme, changes...)
+	require.NoError(t, err)
+	return version
+}
+
+// listed returns the documents whose names begin so.
+func listed(t testing.TB, log *Log, prefix string) []document.Document {
+	t.Helper()
+	docs, err := log.Documents().List(t.Context(), acme, prefix, "", 1000)
+	require.NoError(t, err)
+	return docs
+}
+
+// readsNothing requires that there is nothing after an ID, and no gap.
+func readsNothing(t testing.TB, log *Log, productID string, after eventlog.ID) {
+	t.Helper()
+	n, err := log.Read(t.Context(), productID, after, make([]eventlog.Entry, 1))
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
 // newest returns the log's newest ID.
 func newest(t testing.TB, log *Log) eventlog.ID {
 	t.Helper()
@@ -79,66 +106,30 @@ func data(entries []eventlog.Entry) []string {
 	return list
 }
 
-// reader follows a log as the stream's handler does, until it is stopped.
+// reader follows a log until it is stopped.
 type reader struct {
 	mu   sync.Mutex
 	got  []eventlog.Entry
 	gaps int
-
-	cancel context.CancelFunc
-	done   chan struct{}
+	stop func() error
 }
 
 // follow starts a reader.
 func follow(t testing.TB, log eventlog.Log, after eventlog.ID) *reader {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &reader{cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		r.run(ctx, log, after)
-	}()
-	t.Cleanup(r.stop)
+	r := &reader{}
+	source := musttest.New(eventlog.NewSource(log, acme))
+	source.Logger = slog.New(slog.DiscardHandler)
+	r.stop = waittest.Run(t, func(ctx context.Context) error {
+		return source.Entries(ctx, after, func(_ eventlog.ID, entries []eventlog.Entry) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.got = append(r.got, entries...); len(entries) == 0 {
+				r.gaps++
+			}
+			return nil
+		})
+	})
 	return r
-}
-
-func (r *reader) stop() {
-	r.cancel()
-	<-r.done
-}
-
-// retry is how long the reader waits after an error; the handler waits longer.
-const retry = 100 * time.Millisecond
-
-func (r *reader) run(ctx context.Context, log eventlog.Log, after eventlog.ID) {
-	dst := make([]eventlog.Entry, 7)
-	for ctx.Err() == nil {
-		changed, wait := log.Changed(acme), time.Hour
-		n, err := log.Read(ctx, acme, after, dst)
-		var gap *eventlog.GapError
-		switch {
-		case errors.As(err, &gap):
-			after = gap.TrimmedTo
-			r.mu.Lock()
-			r.gaps++
-			r.mu.Unlock()
-			continue
-		case errors.Is(err, eventlog.ErrClosed):
-			return
-		case err != nil:
-			changed, wait = nil, retry
-		case n > 0:
-			after = dst[n-1].ID
-			r.mu.Lock()
-			r.got = append(r.got, dst[:n]...)
-			r.mu.Unlock()
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-time.After(wait):
-		}
-	}
 }
 
 // read returns the entries that the reader has got so far.
@@ -183,7 +174,7 @@ func (w *writer) write(ctx context.Context, log eventlog.Log, first, n int) erro
 			if ctx.Err() != nil {
 				return fmt.Errorf("entry %d: %w", i, err)
 			}
-			time.Sleep(retry)
+			time.Sleep(100 * time.Millisecond)
 		}
 	}
 	return nil

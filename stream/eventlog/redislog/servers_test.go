@@ -37,7 +37,6 @@ func TestServers_areOne(t *testing.T) {
 	}{
 		{"a cursor goes from one to the other", testCursorMoves},
 		{"lookups find what the other filed, where it ends, and nothing that it erased", testLookupElsewhere},
-		{"a lease is held by one", testLeaseElsewhere},
 		{"closing one leaves the other open", testCloseOne},
 	}
 	onEach(t, func(t *testing.T, url string) {
@@ -58,9 +57,7 @@ func testCursorMoves(t *testing.T, a, b *Log) {
 	for i := range 100 {
 		e := appendOne(t, logs[i%2], eventlogtest.Entry("s", i))
 		log := logs[(i/2)%2]
-		bounds, err := log.Bounds(t.Context(), acme)
-		require.NoError(t, err)
-		require.Equal(t, e.ID, bounds.Newest)
+		require.Equal(t, e.ID, newest(t, log))
 		if i%3 > 0 {
 			cursor = readTo(t, log, cursor, e.ID)
 		}
@@ -106,27 +103,13 @@ func testLookupElsewhere(t *testing.T, a, b *Log) {
 	}
 }
 
-func testLeaseElsewhere(t *testing.T, a, b *Log) {
-	lease, err := document.Acquire(t.Context(), a.Documents(), acme, "work", time.Minute)
-	require.NoError(t, err)
-	_, err = document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
-	require.ErrorIs(t, err, document.ErrHeld)
-	require.NoError(t, lease.Release(t.Context()))
-	next, err := document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
-	require.NoError(t, err)
-	require.Greater(t, next.Token(), lease.Token())
-	err = a.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
-	require.ErrorAs(t, err, new(*document.ConflictError))
-	require.NoError(t, b.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
-}
-
 func testCloseOne(t *testing.T, a, b *Log) {
 	start := newest(t, a)
 	ending, going := follow(t, a, start), follow(t, b, start)
 	appendOne(t, a, eventlogtest.Entry("s", 0))
 	require.NoError(t, a.Close())
-	<-ending.done
-	require.Len(t, ending.read(), 1)
+	waittest.Until(t, "it has read everything", func() bool { return len(ending.read()) == 1 })
+	require.ErrorIs(t, ending.stop(), eventlog.ErrClosed)
 	appendOne(t, b, eventlogtest.Entry("s", 1))
 	going.has(t, 2)
 	_, err := a.Read(t.Context(), acme, newest(t, a), make([]eventlog.Entry, 1))
@@ -141,11 +124,8 @@ func TestPrefixes_keepApart(t *testing.T) {
 	start := newest(t, b)
 	require.Empty(t, eventlogtest.ReadAll(t, b, acme, start, 50))
 	require.Empty(t, labels(t, b, "ada"))
-	_, err := a.Documents().Write(t.Context(), acme, document.Put(document.Document{Name: "doc"}, nil, 0))
-	require.NoError(t, err)
-	docs, err := b.Documents().List(t.Context(), acme, "", "", 10)
-	require.NoError(t, err)
-	require.Empty(t, docs)
+	write(t, a, document.Put(document.Document{Name: "doc"}, nil, 0))
+	require.Empty(t, listed(t, b, ""))
 	r := follow(t, b, start)
 	appendOne(t, a, entry("s", "ada"))
 	appendOne(t, b, entry("s", "bob"))
@@ -163,13 +143,10 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 		id := fmt.Sprint("product", n)
 		entries := []eventlog.Entry{eventlogtest.Entry("s", 0)}
 		require.NoError(t, log.Append(t.Context(), id, entries))
-		into := make([]eventlog.Entry, 1)
-		read, err := log.Read(t.Context(), id, entries[0].ID, into)
-		require.NoError(t, err)
-		require.Zero(t, read)
+		readsNothing(t, log, id, entries[0].ID)
 		require.NoError(t, mute.Append(t.Context(), id, []eventlog.Entry{eventlogtest.Entry("s", 1)}))
 		require.NoError(t, log.Drop(t.Context(), id, 0))
-		_, err = log.Read(t.Context(), id, entries[0].ID, into)
+		_, err := log.Read(t.Context(), id, entries[0].ID, make([]eventlog.Entry, 1))
 		require.ErrorAs(t, err, new(*eventlog.GapError))
 	}
 }

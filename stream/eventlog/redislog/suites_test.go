@@ -65,12 +65,25 @@ func onSingle(t *testing.T, test func(t *testing.T, url string)) {
 }
 
 func TestLog(t *testing.T) {
-	t.Parallel()
-	onSingle(t, func(t *testing.T, url string) {
-		eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-			return open(t, url, &Options{Retention: r})
+	on := func(url string) func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return func(t *testing.T, r eventlog.Retention) eventlog.Log { return open(t, url, &Options{Retention: r}) }
+	}
+	for name, suite := range map[string]func(t *testing.T, url string){
+		"Log":     func(t *testing.T, url string) { eventlogtest.TestLog(t, on(url)) },
+		"State":   func(t *testing.T, url string) { eventlogtest.TestState(t, on(url)) },
+		"Storage": func(t *testing.T, url string) { eventlogtest.TestStorage(t, "redis", on(url)) },
+		"Activity": func(t *testing.T, url string) {
+			eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
+				return open(t, url, &Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
+					MaxEvents: o.MaxEvents})
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onSingle(t, suite)
 		})
-	})
+	}
 }
 
 // A process that does not run its log, and has hardly any of it in memory, reads the rest from
@@ -80,34 +93,6 @@ func TestLog_isReadFromACluster(t *testing.T) {
 	url := redistest.Cluster(t)[0].URL()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
 		return opened(t, url, &Options{Retention: r, Prefix: t.Name(), TailBytes: 1})
-	})
-}
-
-func TestActivity(t *testing.T) {
-	t.Parallel()
-	onSingle(t, func(t *testing.T, url string) {
-		eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
-			return open(t, url, &Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
-				MaxEvents: o.MaxEvents})
-		})
-	})
-}
-
-func TestState(t *testing.T) {
-	t.Parallel()
-	onSingle(t, func(t *testing.T, url string) {
-		eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-			return open(t, url, &Options{Retention: r})
-		})
-	})
-}
-
-func TestStorage(t *testing.T) {
-	t.Parallel()
-	onSingle(t, func(t *testing.T, url string) {
-		eventlogtest.TestStorage(t, "redis", func(t *testing.T, r eventlog.Retention) eventlog.Log {
-			return open(t, url, &Options{Retention: r})
-		})
 	})
 }
 

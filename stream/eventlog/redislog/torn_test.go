@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -44,27 +43,22 @@ func TestDelete_leavesNothingAfterTheNextCommit(t *testing.T) {
 	server := redistest.Start(t)
 	log := opened(t, server.URL(), &Options{Prefix: "la"})
 	doc, other := document.Document{Name: "doc"}, document.Document{Name: "other"}
-	write := func(changes ...document.Change) document.Version {
-		version, err := log.Documents().Write(t.Context(), acme, changes...)
-		require.NoError(t, err)
-		return version
-	}
 	stored := func() int64 { return server.Client().Exists(t.Context(), "la:{p:acme}:doc:doc").Val() }
 	for _, next := range []func(){
-		func() { write(document.Put(other, nil, time.Hour)) },
+		func() { write(t, log, document.Put(other, nil, time.Hour)) },
 		func() { require.NoError(t, log.Drop(t.Context(), acme, 0)) },
 	} {
 		gone := doc
-		gone.Version = write(document.Put(doc, nil, 0))
-		write(document.Delete(gone))
+		gone.Version = write(t, log, document.Put(doc, nil, 0))
+		write(t, log, document.Delete(gone))
 		require.Positive(t, server.Client().PTTL(t.Context(), "la:{p:acme}:doc:doc").Val())
 		next()
 		require.Zero(t, stored())
 	}
-	doc.Version = write(document.Put(doc, nil, 0))
-	write(document.Delete(doc))
-	write(document.Put(document.Document{Name: "doc"}, nil, 0))
-	write(document.Check(other))
+	doc.Version = write(t, log, document.Put(doc, nil, 0))
+	write(t, log, document.Delete(doc))
+	write(t, log, document.Put(document.Document{Name: "doc"}, nil, 0))
+	write(t, log, document.Check(other))
 	require.Equal(t, int64(1), stored())
 }
 
@@ -75,9 +69,8 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	session := fmt.Sprint("torn", i)
 	e, doc := entry(session, session), document.Document{Name: session}
 	gone, fresh := document.Document{Name: "gone" + session}, document.Document{Name: "new" + session}
-	version, err := opened(t, server.URL(), &Options{Prefix: "la"}).Documents().Write(t.Context(), acme,
+	version := write(t, opened(t, server.URL(), &Options{Prefix: "la"}),
 		document.Put(doc, []byte("before"), 2*time.Hour), document.Put(gone, []byte("before"), 0))
-	require.NoError(t, err)
 	doc.Version, gone.Version = version, version
 	appendDoc := func(log *Log) error {
 		return log.Append(t.Context(), acme, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour),
@@ -162,9 +155,7 @@ func eventually(t *testing.T, call func() error) {
 func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
 	t.Helper()
 	log := opened(t, server.URL(), &Options{Prefix: "la"})
-	found, err := log.Activity().Recent(t.Context(), acme, recent.Subject{UserID: session}, 10)
-	require.NoError(t, err)
-	require.Len(t, found.Records, n)
+	require.Len(t, labels(t, log, session), n)
 	entries := 0
 	for _, e := range eventlogtest.Retained(t, log, acme) {
 		if e.SessionID == session {
@@ -175,14 +166,12 @@ func requireSession(t *testing.T, server *redistest.Server, session string, n in
 	docs, err := log.Documents().Get(t.Context(), acme, session, "gone"+session, "new"+session)
 	require.NoError(t, err)
 	require.Equal(t, value, string(docs[0].Value))
-	listed, err := log.Documents().List(t.Context(), acme, "gone"+session, "", 1)
-	require.NoError(t, err)
 	client, key := server.Client(), "la:{p:acme}:doc:"
 	left := client.PTTL(t.Context(), key+session).Val()
 	require.Equal(t, n == 0, docs[1].Exists())
 	require.Equal(t, n == 1, docs[2].Exists())
 	require.Equal(t, n == 0, left > time.Hour, left)
-	require.Len(t, listed, 1-n)
+	require.Len(t, listed(t, log, "gone"+session), 1-n)
 	if n == 0 {
 		require.Equal(t, "before", string(docs[1].Value))
 		require.Equal(t, time.Duration(-1), client.PTTL(t.Context(), key+"gone"+session).Val())
