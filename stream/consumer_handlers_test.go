@@ -223,41 +223,6 @@ func TestConsumer_retriesAFailedHandler(t *testing.T) {
 	})
 }
 
-func TestConsumer_callsRawAgainThatFailsBeforeTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(events(1, entryOf("s1", "a")))
-		var n notes
-		handlers := n.everything(nil)
-		handlers.Raw = func(context.Context, stream.Message) error {
-			n.add("raw")
-			if len(n.all()) < 3 {
-				return errors.New("no")
-			}
-			return nil
-		}
-		startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
-		time.Sleep(10 * time.Second)
-		assert.Equal(t, []string{"raw", "raw", "raw", "s1 a"}, n.all())
-	})
-}
-
-// The context of a call ends with the consumer, also when it ends by itself.
-func TestConsumer_endsTheContextOfItsHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inTurn(sends(io.EOF, events(1, "a")), says(401, ""))
-		var cause error
-		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, _ stream.Message) error {
-			<-ctx.Done()
-			cause = ctx.Err()
-			return cause
-		}}, stream.ConsumerOptions{Client: s.client()})
-		<-c.ended
-		assert.Equal(t, context.Canceled, cause)
-		assert.Equal(t, &stream.RefusedError{Status: 401}, c.err)
-		assert.Zero(t, c.counted(t, "pending"))
-	})
-}
-
 // Entries of a type without a handler are acknowledged at once.
 func TestConsumer_countsEntriesAndFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

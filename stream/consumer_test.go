@@ -123,7 +123,8 @@ func TestConsumer_handsOverEveryEvent(t *testing.T) {
 	assert.False(t, c.Connected())
 }
 
-// Another request cannot change these three statuses.
+// Another request cannot change these three statuses. The context of a handler's call ends with the
+// consumer, also when it ends by itself.
 func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
 	tests := map[string]struct {
 		status       int
@@ -140,9 +141,16 @@ func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := inTurn(sends(io.EOF), says(test.status, test.body))
-			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+			s := inTurn(sends(io.EOF, events(1, "a")), says(test.status, test.body))
+			var cause error
+			c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, _ stream.Message) error {
+				<-ctx.Done()
+				cause = ctx.Err()
+				return cause
+			}}, stream.ConsumerOptions{Client: s.client()})
 			<-c.ended
+			assert.Equal(t, context.Canceled, cause)
+			assert.Zero(t, c.counted(t, "pending"))
 			assert.Equal(t, &stream.RefusedError{Status: test.status, Detail: test.detail}, c.err)
 			assert.False(t, c.Connected())
 			assert.Equal(t, 2, s.count())
@@ -748,7 +756,8 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	}
 }
 
-// A batch that its handler refuses for good does not hold up its session.
+// A batch that its handler refuses for good does not hold up its session. Raw is called again before
+// the other handler, until it has worked.
 func TestConsumer_skipsEntriesThatAHandlerRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
@@ -756,16 +765,21 @@ func TestConsumer_skipsEntriesThatAHandlerRefuses(t *testing.T) {
 		c := startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
 			n.add("%s", b.Actions[0].Title)
 			switch len(n.all()) {
-			case 1:
+			case 4:
 				return errors.New("busy")
-			case 2:
+			case 5:
 				return fmt.Errorf("post: %w", stream.Permanent(errors.New("no such conversation")))
 			}
 			return nil
-		}, Raw: new(notes).raw().Raw}, stream.ConsumerOptions{Client: s.client()})
-		time.Sleep(10 * time.Second)
-		assert.Equal(t, []string{"a", "a", "b"}, n.all())
-		for name, want := range map[string]float64{"acknowledged_total": 1, "skipped_total": 1, "handler_failures_total": 1,
+		}, Raw: func(context.Context, stream.Message) error {
+			if n.add("raw"); len(n.all()) < 3 {
+				return errors.New("no")
+			}
+			return nil
+		}}, stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, []string{"raw", "raw", "raw", "a", "a", "raw", "b"}, n.all())
+		for name, want := range map[string]float64{"acknowledged_total": 1, "skipped_total": 1, "handler_failures_total": 3,
 			"pending": 0} {
 			assert.InDelta(t, want, c.counted(t, name), 0, name)
 		}

@@ -49,17 +49,14 @@ func labels(b activity.Batch) string {
 
 // journal holds the calls in a test with their times.
 type journal struct {
+	notes
 	began time.Time
-	mu    sync.Mutex
-	lines []string
 }
 
 func newJournal() *journal { return &journal{began: time.Now()} }
 
 func (j *journal) note(format string, args ...any) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, fmt.Sprint(time.Since(j.began), " ", fmt.Sprintf(format, args...)))
+	j.add("%s %s", time.Since(j.began), fmt.Sprintf(format, args...))
 }
 
 // take returns the lines since its last call.
