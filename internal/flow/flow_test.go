@@ -453,29 +453,21 @@ func TestMeter_keepsTheCountsOfAProductThatIsRegisteredDuringAPass(t *testing.T)
 	assert.Equal(t, accepted(1), s.total(t))
 }
 
-// A write that is on its way while the product is removed leaves nothing behind.
+// A write that is on its way while the product is removed leaves nothing behind, and takes nothing of a
+// new registration along.
 func TestMeter_leavesNothingOfARemovedProduct(t *testing.T) {
-	docs := newDocuments()
-	s := newServer(docs, "acme")
-	s.Count("acme", accepted(1))
-	of := s.series("acme", false)
-	s.serve()
-	docs.Drop("acme", 1)
-	require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
-	left, err := docs.List(t.Context(), "acme", "", "", 10)
-	require.NoError(t, err)
-	assert.Empty(t, left)
-}
-
-// A write of an earlier registration is refused, and takes nothing of the new one along.
-func TestMeter_keepsTheMinutesOfANewRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments()
 		s := newServer(docs, "acme")
 		s.Count("acme", accepted(1))
 		of := s.series("acme", false)
-		docs.Drop("acme", s.version)
-		s.version = 2 // registered again
+		s.serve()
+		docs.Drop("acme", 1)
+		require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
+		left, err := docs.List(t.Context(), "acme", "", "", 10)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+		s.register(2, "acme")
 		s.Count("acme", accepted(5))
 		require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
 		assert.Equal(t, accepted(5), s.total(t))
