@@ -22,6 +22,11 @@ const ttl = 6 * time.Second
 
 var errAway = errors.New("storage unavailable")
 
+// inBubble runs a subtest in a bubble.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 // process is one process's view of a store, from which it may be cut off.
 type process struct {
 	document.Store
@@ -108,30 +113,28 @@ func TestLease_isHeldByOneAtATime(t *testing.T) {
 		"released": func(t *testing.T, l *document.Lease) { require.NoError(t, l.Release(t.Context())) },
 		"expired":  func(*testing.T, *document.Lease) { time.Sleep(ttl) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := musttest.New(document.NewMemory(nil))
-				l := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
-				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
-				require.ErrorIs(t, err, document.ErrHeld)
-				musttest.New(document.Acquire(t.Context(), m, product, "other work", ttl))
-				musttest.New(document.Acquire(t.Context(), m, "other", "work", ttl))
-				write(t, m, l.Check())
-				end(t, l)
-				requireLost := func() {
-					t.Helper()
-					_, err := m.Write(t.Context(), product, l.Check())
-					require.True(t, document.IsConflict(err))
-					require.ErrorIs(t, l.Renew(t.Context()), document.ErrLost)
-					require.NoError(t, l.Release(t.Context()), "too late")
-				}
-				requireLost() // even while it is free
-				next := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
-				require.Greater(t, next.Token(), l.Token())
-				requireLost()
-				require.NoError(t, next.Renew(t.Context()))
-				write(t, m, next.Check())
-			})
+		inBubble(t, name, func(t *testing.T) {
+			m := musttest.New(document.NewMemory(nil))
+			l := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
+			_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+			require.ErrorIs(t, err, document.ErrHeld)
+			musttest.New(document.Acquire(t.Context(), m, product, "other work", ttl))
+			musttest.New(document.Acquire(t.Context(), m, "other", "work", ttl))
+			write(t, m, l.Check())
+			end(t, l)
+			requireLost := func() {
+				t.Helper()
+				_, err := m.Write(t.Context(), product, l.Check())
+				require.True(t, document.IsConflict(err))
+				require.ErrorIs(t, l.Renew(t.Context()), document.ErrLost)
+				require.NoError(t, l.Release(t.Context()), "too late")
+			}
+			requireLost() // even while it is free
+			next := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
+			require.Greater(t, next.Token(), l.Token())
+			requireLost()
+			require.NoError(t, next.Renew(t.Context()))
+			write(t, m, next.Check())
 		})
 	}
 }
@@ -163,29 +166,27 @@ func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 		"storage hangs, ignoring its context": func(p *process) func() { return p.stop() },
 	}
 	for name, cut := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := musttest.New(document.NewMemory(nil))
-				p := &process{Store: m}
-				turns, result, cancel := work(t, p)
-				first := <-turns
-				time.Sleep(ttl - 1)
-				require.NoError(t, first.ctx.Err())
-				back := cut(p)
-				lastRenewal := ttl / 3 * 2 // before it was cut off
-				<-first.ctx.Done()
-				requireLost(t, first.ctx)
-				require.Equal(t, lastRenewal+ttl, time.Since(first.began))
-				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
-				require.NoError(t, err, "and not long before")
+		inBubble(t, name, func(t *testing.T) {
+			m := musttest.New(document.NewMemory(nil))
+			p := &process{Store: m}
+			turns, result, cancel := work(t, p)
+			first := <-turns
+			time.Sleep(ttl - 1)
+			require.NoError(t, first.ctx.Err())
+			back := cut(p)
+			lastRenewal := ttl / 3 * 2 // before it was cut off
+			<-first.ctx.Done()
+			requireLost(t, first.ctx)
+			require.Equal(t, lastRenewal+ttl, time.Since(first.began))
+			_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+			require.NoError(t, err, "and not long before")
 
-				back()
-				first.end <- first.ctx.Err()
-				second := <-turns
-				require.Greater(t, second.lease.Token(), first.lease.Token())
-				require.NoError(t, second.ctx.Err())
-				finish(t, second, result, cancel)
-			})
+			back()
+			first.end <- first.ctx.Err()
+			second := <-turns
+			require.Greater(t, second.lease.Token(), first.lease.Token())
+			require.NoError(t, second.ctx.Err())
+			finish(t, second, result, cancel)
 		})
 	}
 }
@@ -252,25 +253,23 @@ func TestWithLease_cancelsWorkWhenTheLeaseComesTooLate(t *testing.T) {
 
 func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 	for _, waits := range []time.Duration{0, time.Second, ttl / 3, ttl / 2, ttl - 1, ttl} {
-		t.Run(fmt.Sprintf("waiting for %s", waits), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := musttest.New(document.NewMemory(nil))
-				dead, err := document.Acquire(t.Context(), m, product, "work", ttl)
-				require.NoError(t, err)
-				turns, result, cancel := work(t, m)
-				time.Sleep(waits)
-				renewed := time.Now()
-				if waits < ttl {
-					require.NoError(t, dead.Renew(t.Context()))
-				} else {
-					renewed = renewed.Add(-ttl)
-				}
-				next := <-turns
-				require.GreaterOrEqual(t, next.began.Sub(renewed), ttl)
-				require.LessOrEqual(t, next.began.Sub(renewed), ttl+ttl/3)
-				require.Greater(t, next.lease.Token(), dead.Token())
-				finish(t, next, result, cancel)
-			})
+		inBubble(t, fmt.Sprintf("waiting for %s", waits), func(t *testing.T) {
+			m := musttest.New(document.NewMemory(nil))
+			dead, err := document.Acquire(t.Context(), m, product, "work", ttl)
+			require.NoError(t, err)
+			turns, result, cancel := work(t, m)
+			time.Sleep(waits)
+			renewed := time.Now()
+			if waits < ttl {
+				require.NoError(t, dead.Renew(t.Context()))
+			} else {
+				renewed = renewed.Add(-ttl)
+			}
+			next := <-turns
+			require.GreaterOrEqual(t, next.began.Sub(renewed), ttl)
+			require.LessOrEqual(t, next.began.Sub(renewed), ttl+ttl/3)
+			require.Greater(t, next.lease.Token(), dead.Token())
+			finish(t, next, result, cancel)
 		})
 	}
 }
@@ -330,18 +329,16 @@ func TestWithLease_distinguishesALostLeaseFromAnError(t *testing.T) {
 		{"another context", func(turn) error { return context.Canceled }, true},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				turns, result, cancel := work(t, musttest.New(document.NewMemory(nil)))
-				first := <-turns
-				err := c.end(first)
-				first.end <- err
-				if c.ends {
-					require.ErrorIs(t, <-result, err)
-					return
-				}
-				finish(t, <-turns, result, cancel)
-			})
+		inBubble(t, c.name, func(t *testing.T) {
+			turns, result, cancel := work(t, musttest.New(document.NewMemory(nil)))
+			first := <-turns
+			err := c.end(first)
+			first.end <- err
+			if c.ends {
+				require.ErrorIs(t, <-result, err)
+				return
+			}
+			finish(t, <-turns, result, cancel)
 		})
 	}
 }
@@ -353,18 +350,16 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 		"work that returns the context's end": {fmt.Errorf("work: %w", context.Canceled), nil},
 		"work that fails":                     {errWork, errWork},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := musttest.New(document.NewMemory(nil))
-				turns, result, cancel := work(t, &process{Store: m})
-				only := <-turns
-				cancel()
-				<-only.ctx.Done()
-				only.end <- c.returned
-				require.ErrorIs(t, <-result, c.want)
-				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
-				require.NoError(t, err, "the lease was given up")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			m := musttest.New(document.NewMemory(nil))
+			turns, result, cancel := work(t, &process{Store: m})
+			only := <-turns
+			cancel()
+			<-only.ctx.Done()
+			only.end <- c.returned
+			require.ErrorIs(t, <-result, c.want)
+			_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+			require.NoError(t, err, "the lease was given up")
 		})
 	}
 	t.Run("that ended earlier", func(t *testing.T) {
@@ -377,14 +372,12 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, kept(t, m))
 	})
-	t.Run("while storage is unavailable", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			p := &process{Store: musttest.New(document.NewMemory(nil))}
-			turns, result, cancel := work(t, p)
-			only := <-turns
-			p.away.Store(true)
-			finish(t, only, result, cancel)
-		})
+	inBubble(t, "while storage is unavailable", func(t *testing.T) {
+		p := &process{Store: musttest.New(document.NewMemory(nil))}
+		turns, result, cancel := work(t, p)
+		only := <-turns
+		p.away.Store(true)
+		finish(t, only, result, cancel)
 	})
 }
 
