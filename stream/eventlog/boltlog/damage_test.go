@@ -59,31 +59,48 @@ func sample(t testing.TB) []byte {
 	return musttest.New(os.ReadFile(filepath.Join(dir, FileName)))
 }
 
-// whatIsIn returns everything that the file in dir holds, read through the API.
-func whatIsIn(dir string) (map[string]any, error) {
+// content is everything that a log holds of a product, read through the API.
+type content struct {
+	bounds eventlog.Bounds
+	items  []item
+	docs   map[string]string
+}
+
+// contentOf reads a product, some entries at a time.
+func contentOf(log *Log, productID string) (c content, err error) {
+	ctx := context.Background()
+	if c.bounds, err = log.Bounds(ctx, productID); err != nil {
+		return c, err
+	}
+	dst := make([]eventlog.Entry, 100)
+	for after, n := c.bounds.TrimmedTo, len(dst); n > 0; {
+		if n, err = log.Read(ctx, productID, after, dst); err != nil {
+			return c, err
+		}
+		if n > 0 {
+			c.items, after = append(c.items, items(dst[:n])...), dst[n-1].ID
+		}
+	}
+	docs, err := log.Documents().List(ctx, productID, "", "", 1<<20)
+	c.docs = map[string]string{}
+	for _, d := range docs {
+		c.docs[d.Name] = fmt.Sprint(d.Version, string(d.Value))
+	}
+	return c, err
+}
+
+// whatIsIn returns everything that the file in dir holds.
+func whatIsIn(dir string) (map[string]content, error) {
 	log, err := Open(dir, &Options{TailBytes: 2 << 10})
 	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background()
-	all := map[string]any{}
+	all := map[string]content{}
 	for _, id := range []string{acme, "small", "other"} {
-		b, err := log.Bounds(ctx, id)
-		if err != nil {
-			return nil, errors.Join(err, log.Release())
-		}
-		dst := make([]eventlog.Entry, 1000)
-		n, err := log.Read(ctx, id, b.TrimmedTo, dst)
-		if err != nil {
-			return nil, errors.Join(err, log.Release())
-		}
-		docs, err := log.Documents().List(ctx, id, "", "", 1000)
-		if err != nil {
-			return nil, errors.Join(err, log.Release())
-		}
-		all[id] = [...]any{b, items(dst[:n]), docs}
+		c, failure := contentOf(log, id)
+		all[id], err = c, errors.Join(err, failure)
 	}
-	return all, log.Release()
+	return all, errors.Join(err, log.Release())
 }
 
 // damages are ways to overwrite a page. whole is the file before the damage.
@@ -139,7 +156,7 @@ func allZero(page []byte) bool { return len(bytes.Trim(page, "\x00")) == 0 }
 
 // tryDamaged opens a damaged file in a new folder. The file must be refused and left as it is, or
 // hold everything and be usable.
-func tryDamaged(dir string, file []byte, want map[string]any) error {
+func tryDamaged(dir string, file []byte, want map[string]content) error {
 	path := filepath.Join(dir, FileName)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, file, 0o600)); err != nil {
 		return err

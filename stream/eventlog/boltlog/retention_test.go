@@ -28,6 +28,24 @@ func inUse(t testing.TB, l *Log) (size int64) {
 	return size
 }
 
+// levelsOff writes so many bytes in calls of write, which returns the bytes that it has written. It
+// requires that the file ends below the most, and hardly grows in the second half.
+func levelsOff(t *testing.T, l *Log, bytes int64, most float64, write func(n int) int64) {
+	t.Helper()
+	var written, half int64
+	for n := 0; written < bytes; n++ {
+		written += write(n)
+		if half == 0 && written > bytes*2/3 {
+			half = inUse(t, l)
+		}
+	}
+	end := inUse(t, l)
+	t.Logf("%d bytes, %d before the last third", end, half)
+	require.Less(t, float64(end), most)
+	require.Less(t, float64(end), 1.2*float64(half))
+	requireConsistent(t, l, acme)
+}
+
 // Under a steady load the file stops growing: of twenty times the retention's
 // size it keeps less than twice.
 func TestRetention_boundsTheFile(t *testing.T) {
@@ -44,8 +62,7 @@ func TestRetention_boundsTheFile(t *testing.T) {
 			t.Parallel()
 			l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{MaxBytes: limit}, TailBytes: 16 << 10})
 			random := rand.New(rand.NewPCG(1, 2))
-			var written, half int64
-			for n := 0; written < 20*limit; n++ {
+			levelsOff(t, l, 20*limit, 2*limit, func(n int) (written int64) {
 				entries := make([]eventlog.Entry, test.call)
 				for i := range entries {
 					entries[i] = eventlogtest.Sized(eventlogtest.Entry("a", n*test.call+i), random.IntN(test.size))
@@ -54,15 +71,8 @@ func TestRetention_boundsTheFile(t *testing.T) {
 				change := document.Put(document.Document{Name: fmt.Sprint("session ", n)}, make([]byte, 200), 0)
 				require.NoError(t, l.appends(entries, change)())
 				require.LessOrEqual(t, l.Stats()[acme].Bytes, int64(limit))
-				if half == 0 && written > 10*limit {
-					half = inUse(t, l)
-				}
-			}
-			end := inUse(t, l)
-			t.Logf("%.2f of the limit, %.2f half-way", float64(end)/limit, float64(half)/limit)
-			require.Less(t, end, int64(2*limit))
-			require.Less(t, float64(end), 1.3*float64(half))
-			requireConsistent(t, l, acme)
+				return written
+			})
 		})
 	}
 }
@@ -154,24 +164,15 @@ func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 			t.Parallel()
 			l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: limit}})
 			random := rand.New(rand.NewPCG(1, 2))
-			var written, half int64
-			for written < 3*limit {
+			levelsOff(t, l, 3*limit, 1.5*limit, func(int) int64 {
 				var changes []document.Change
 				for range 50 {
 					d := document.Document{Name: fmt.Sprintf("session/%x", random.Uint64())}
 					changes = append(changes, document.Put(d, make([]byte, size), time.Hour))
 				}
-				written += int64(len(changes) * (size + 40))
 				require.NoError(t, l.appends(nil, changes...)())
-				if half == 0 && written > 2*limit {
-					half = inUse(t, l)
-				}
-			}
-			end := inUse(t, l)
-			t.Logf("%.2f of the limit, %.2f half-way", float64(end)/limit, float64(half)/limit)
-			require.Less(t, float64(end), 1.5*limit)
-			require.Less(t, float64(end), 1.2*float64(half))
-			requireConsistent(t, l, acme)
+				return int64(len(changes) * (size + 40))
+			})
 		})
 	}
 }
