@@ -83,11 +83,12 @@ type service struct {
 	metrics *prometheus.Registry
 	client  *http.Client
 	url     string
+	product string                   // whose stream is asked for
 	dial    func() (net.Conn, error) // below HTTP
 }
 
 func newService(log eventlog.Log, opts *eventlog.HandlerOptions) *service {
-	s := &service{log: log, metrics: prometheus.NewRegistry()}
+	s := &service{log: log, metrics: prometheus.NewRegistry(), product: product}
 	var o eventlog.HandlerOptions
 	if opts != nil {
 		o = *opts
@@ -163,7 +164,7 @@ func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.Han
 
 // get asks for the product's stream.
 func (s *service) get(ctx context.Context, method, query string, header http.Header) (*http.Response, error) {
-	target := s.url + "/stream/" + product
+	target := s.url + "/stream/" + s.product
 	if query != "" {
 		target += "?" + query
 	}

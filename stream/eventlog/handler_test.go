@@ -295,6 +295,11 @@ func TestHandler_answersAnIDItCannotResumeAfterWithAGap(t *testing.T) {
 			}
 		})
 	}
+	s := serve(t, takenOver, newMemoryLog(), nil)
+	sub := s.subscribe(t, "", lastEventID("1-1"))
+	require.Equal(t, map[string]string{"requested": "1-1", "oldest": ""}, sub.gap(t), "of an empty log")
+	sub.receives(t, eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0)))
+	require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
 }
 
 // gap reads a gap event, which must be next, and returns its fields.
@@ -305,17 +310,6 @@ func (s *subscription) gap(t testing.TB) map[string]string {
 	var fields map[string]string
 	require.NoError(t, json.Unmarshal([]byte(e.Data), &fields))
 	return fields
-}
-
-func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing.T) {
-	byEach(t, transports, func(t *testing.T, tr transport) {
-		log := newMemoryLog()
-		s := serve(t, tr, log, nil)
-		sub := s.subscribe(t, "", lastEventID("1-1"))
-		require.Equal(t, map[string]string{"requested": "1-1", "oldest": ""}, sub.gap(t))
-		sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
-		require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
-	})
 }
 
 // A time names no entry: a request for the entries retained since then does not miss entries that
@@ -739,32 +733,25 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	}
 }
 
-// keyed is a handler with two products, a server of it, and an open stream of each product.
+// keyed is a service with two products, and an open stream of each product.
 type keyed struct {
-	*eventlog.Handler
-	log          *memorylog.Log
+	*service
 	keys         *access.Keyring
 	ours, theirs *http.Response // of acme and of other
 }
 
 func newKeyed(t *testing.T, heartbeat time.Duration, http2 bool) *keyed {
 	t.Helper()
-	k := &keyed{log: musttest.New(memorylog.New(nil)), keys: access.NewKeyring()}
-	k.Handler = musttest.New(eventlog.NewHandler(k.log, &eventlog.HandlerOptions{Keys: k.keys, Heartbeat: heartbeat}))
-	mux := http.NewServeMux()
-	mux.Handle("GET /stream/{product_id}", k.Handler)
-	server := httptest.NewUnstartedServer(mux)
-	server.EnableHTTP2 = http2
-	server.StartTLS()
-	t.Cleanup(server.Close)
+	k := &keyed{keys: access.NewKeyring()}
+	k.service = serve(t, transport{tls: true, http2: http2}, newMemoryLog(),
+		&eventlog.HandlerOptions{Keys: k.keys, Heartbeat: heartbeat})
 	for productID, response := range map[string]**http.Response{"acme": &k.ours, "other": &k.theirs} {
 		require.NoError(t, k.keys.Add("key-of-"+productID, productID))
-		request, err := http.NewRequest(http.MethodGet, server.URL+"/stream/"+productID, nil)
+		of := *k.service
+		of.product = productID
+		var err error
+		*response, err = of.get(t.Context(), http.MethodGet, "", http.Header{"Authorization": {"Bearer key-of-" + productID}})
 		require.NoError(t, err)
-		request.Header.Set("Authorization", "Bearer key-of-"+productID)
-		*response, err = server.Client().Do(request)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = (*response).Body.Close() })
 		require.Equal(t, http.StatusOK, (*response).StatusCode)
 	}
 	return k
@@ -791,9 +778,9 @@ func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
 	for name, http2 := range map[string]bool{"hijacked": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			k := newKeyed(t, time.Hour, http2)
-			k.EndRevoked() // nothing was removed
+			k.handler.EndRevoked() // nothing was removed
 			k.keys.RemoveProduct("acme")
-			k.EndRevoked()
+			k.handler.EndRevoked()
 			sent, err := io.ReadAll(k.ours.Body)
 			require.NoError(t, err)
 			require.Equal(t, "retry: 1000\n", string(sent))
@@ -802,7 +789,7 @@ func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
 			sent, err = io.ReadAll(k.theirs.Body)
 			require.NoError(t, err)
 			require.Contains(t, string(sent), `data: {"type":"summary"}`, "the other product's stream goes on")
-			require.NoError(t, k.Wait(t.Context()))
+			require.NoError(t, k.handler.Wait(t.Context()))
 		})
 	}
 }
