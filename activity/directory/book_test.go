@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -135,44 +136,39 @@ func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 // The newest event decides a user's and an address's facts. A late event changes nothing, however
 // little older it is than the newest.
 func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
-	cases := []struct {
-		name   string
-		later  time.Duration // than the newest event
-		change func(e *activity.Event)
-		want   []string // the documents that change
+	const user, email = "user/ada", "email/ada@x.example"
+	for name, c := range map[string]struct {
+		later time.Duration  // than the newest event
+		other activity.Event // where it differs
+		want  []string       // the documents that change, beside the session's
 	}{
-		{"at once", 0, nil, []string{"user/ada", "email/ada@x.example"}},
-		{"later", 1, nil, []string{"user/ada", "email/ada@x.example"}},
-		{"late", -1, nil, nil},
-		{"without the address", time.Hour, func(e *activity.Event) { e.Email = "" }, nil},
-		{"in another session", 1, func(e *activity.Event) { e.SessionID = "s2" },
-			[]string{"user/ada", "email/ada@x.example"}},
-		{"late in another session", -1, func(e *activity.Event) { e.SessionID = "s2" }, nil},
-		{"as another user", 1, func(e *activity.Event) { e.UserID = "bob" }, []string{"user/bob", "email/ada@x.example"}},
-		{"late as another user", -1, func(e *activity.Event) { e.UserID = "bob" }, []string{"user/bob"}},
-		{"with another address", 1, func(e *activity.Event) { e.Email = "new@x.example" },
-			[]string{"user/ada", "email/new@x.example"}},
-		{"late with another address", -1, func(e *activity.Event) { e.Email = "new@x.example" },
-			[]string{"email/new@x.example"}},
-		{"in another spelling", 1, func(e *activity.Event) { e.Email = "Ada@x.example" },
-			[]string{"user/ada", "email/ada@x.example"}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+		"at once":                   {0, activity.Event{}, []string{user, email}},
+		"later":                     {1, activity.Event{}, []string{user, email}},
+		"late":                      {-1, activity.Event{}, nil},
+		"in another session":        {1, activity.Event{SessionID: "s2"}, []string{user, email}},
+		"late in another session":   {-1, activity.Event{SessionID: "s2"}, nil},
+		"as another user":           {1, activity.Event{UserID: "bob"}, []string{"user/bob", email}},
+		"late as another user":      {-1, activity.Event{UserID: "bob"}, []string{"user/bob"}},
+		"with another address":      {1, activity.Event{Email: "new@x.example"}, []string{user, "email/new@x.example"}},
+		"late with another address": {-1, activity.Event{Email: "new@x.example"}, []string{"email/new@x.example"}},
+		"in another spelling":       {1, activity.Event{Email: "Ada@x.example"}, []string{user, email}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			d := newDirectory(0)
-			e := seen(0, "s", "ada", "ada@x.example")
-			d.learn(t, e)
-			e.Time = e.Time.Add(time.Minute)
-			d.learn(t, e)
-			e.Time = e.Time.Add(c.later)
-			if c.change != nil {
-				c.change(&e)
-			}
+			e := seen(0, cmp.Or(c.other.SessionID, "s"), cmp.Or(c.other.UserID, "ada"), cmp.Or(c.other.Email, "ada@x.example"))
+			d.learn(t, seen(0, "s", "ada", "ada@x.example"))
+			d.learn(t, seen(60, "s", "ada", "ada@x.example"))
+			e.Time = e.Time.Add(time.Minute + c.later)
 			b := d.open(t, e)
 			learn(t, b, e)
 			assert.ElementsMatch(t, append(c.want, "session/"+e.SessionID), changed(t, b))
 		})
 	}
+	d := newDirectory(0)
+	d.learn(t, seen(0, "s", "ada", "ada@x.example"))
+	b := d.open(t, seen(3600, "s", "ada", ""))
+	learn(t, b, seen(3600, "s", "ada", ""))
+	assert.Equal(t, []string{"session/s"}, changed(t, b), "without the address")
 }
 
 // An address stays known as long as its session, and a session stays known for the retention after
