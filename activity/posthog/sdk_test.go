@@ -173,9 +173,7 @@ func TestSDK_answersFlagsToAnyBody(t *testing.T) {
 	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide",
 		"/ingest/flags/"} {
 		for _, body := range []string{"", "{}", `{"token":"phc_unknown"}`, "\x1f\x8b", "data=e30%3D", "not JSON"} {
-			t.Run(path+" "+body, func(t *testing.T) {
-				requireFlags(t, s.post(door{path: path}, []byte(body)))
-			})
+			requireFlags(t, s.post(door{path: path}, []byte(body)))
 		}
 	}
 }
