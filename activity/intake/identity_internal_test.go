@@ -21,15 +21,19 @@ func hashOf(secret, text string) string { return hex.EncodeToString(Sign(secret,
 // tokenOf signs a header and claims.
 func tokenOf(secret, header, claims string) string {
 	part := base64.RawURLEncoding.EncodeToString
-	signed := part([]byte(header)) + "." + part([]byte(claims))
-	return signed + "." + part(Sign(secret, []byte(signed)))
+	return signedToken(secret, part([]byte(header))+"."+part([]byte(claims)))
+}
+
+// signedToken signs the parts of a token.
+func signedToken(secret, parts string) string {
+	return parts + "." + base64.RawURLEncoding.EncodeToString(Sign(secret, []byte(parts)))
 }
 
 const hs256 = `{"alg":"HS256","typ":"JWT"}`
 
 // vouched returns an event of a user with an address, after a check of the proof.
 func vouched(now time.Time, proof Proof) activity.Event {
-	v := voucher{secrets: []string{"another", signing}, now: now}
+	v := voucher{secrets: []string{"another", "", signing}, now: now}
 	e := activity.Event{UserID: "ada", Email: "Ada@x.example"}
 	v.vouch(&e, proof)
 	return e
@@ -51,6 +55,7 @@ func TestVouch_hashes(t *testing.T) {
 		"an empty secret":              {Proof{UserHash: hashOf("", "ada")}, 0, 0},
 		"cut":                          {Proof{UserHash: hashOf(signing, "ada")[:62]}, 0, 0},
 		"no hexadecimal":               {Proof{UserHash: "x" + hashOf(signing, "ada")}, 0, 0},
+		"with a digit too many":        {Proof{UserHash: hashOf(signing, "ada") + "a"}, 0, 0},
 		"the user's for the address":   {Proof{EmailHash: hashOf(signing, "ada")}, 0, 0},
 		"the address's for the user's": {Proof{UserHash: hashOf(signing, "ada@x.example")}, 0, 0},
 	} {
@@ -61,8 +66,10 @@ func TestVouch_hashes(t *testing.T) {
 			assert.Equal(t, c.user == activity.Signed, e.Identified)
 		})
 	}
-	none := voucher{least: activity.Reported}
 	e := activity.Event{UserID: "ada"}
+	(&voucher{secrets: []string{signing}}).vouch(&e, Proof{EmailHash: hashOf(signing, "")})
+	assert.Equal(t, activity.Claimed, e.EmailStanding, "no address is signed")
+	none := voucher{least: activity.Reported}
 	none.vouch(&e, Proof{UserHash: hashOf("", "ada"), Token: tokenOf("", hs256, `{"sub":"ada","exp":99999999999}`)})
 	assert.Equal(t, activity.Reported, e.Standing, "nothing is signed without secrets")
 }
@@ -107,6 +114,8 @@ func TestVouch_tokens(t *testing.T) {
 		"four parts":          {"x." + tokenOf(signing, hs256, good), false},
 		"claims changed":      {strings.Replace(tokenOf(signing, hs256, good), ".", ".e", 1), false},
 		"empty parts":         {"..", false},
+		"damaged claims": {signedToken(signing, base64.RawURLEncoding.EncodeToString([]byte(hs256))+"."+
+			base64.RawURLEncoding.EncodeToString([]byte(good+strings.Repeat(" ", 3-len(good)%3)))+"!"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := vouched(now, Proof{Token: c.token})

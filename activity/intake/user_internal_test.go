@@ -52,12 +52,15 @@ func TestSound(t *testing.T) {
 	long := e(func(e *activity.Event) {
 		e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), broken
 	})
-	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor, long})
+	acts := activity.Event{ID: "1", UserID: "ada", Action: &activity.Action{Title: " Click "}}
+	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor, long, acts})
 	assert.Zero(t, ignored)
 	assert.Equal(t, []activity.Event{
 		e(func(*activity.Event) {}),
 		{ID: "1", SessionID: "s", Email: "ada@acme.example"},
 		e(func(e *activity.Event) { e.Anonymous = "" }),
 		e(func(e *activity.Event) { e.Anonymous = "" }),
+		{ID: "1", UserID: "ada", Action: &activity.Action{Title: "Click"}},
 	}, sound)
+	assert.Equal(t, " Click ", acts.Action.Title, "the argument is not modified")
 }
