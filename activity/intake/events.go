@@ -181,13 +181,11 @@ func (rule *Rule) Read(r *Reader) []activity.Property {
 		shown[i].Name = name
 	}
 	r.Object(func(key []byte) {
-		i := slices.Index(rule.Properties, string(key))
-		switch kind := r.Kind(); {
-		case i < 0, kind == '{', kind == '[', kind == 'n':
-			r.Skip()
-		default:
+		if i := slices.Index(rule.Properties, string(key)); i >= 0 {
 			shown[i].Value = r.Text(maxScalar)
+			return
 		}
+		r.Skip()
 	})
 	return shown
 }

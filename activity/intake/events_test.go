@@ -89,7 +89,7 @@ func TestRule_showsItsProperties(t *testing.T) {
 	rule := intake.Rule{Properties: []string{"seats", "plan", "list", "object", "none", "paid", "missing", "long"}}
 	r := &intake.Reader{}
 	long := strings.Repeat("x", 1025)
-	r.Reset([]byte(`{"plan":"free","card":"4111","plan":"pro","seats":3,"list":["a"],` +
+	r.Reset([]byte(`{"plan":"free","card":"4111","plan":"pro","seats":3,"list":"x","list":["a"],` +
 		`"object":{"plan":"x"},"none":null,"paid":true,"long":"` + long + `"}`))
 	assert.Equal(t, []activity.Property{{Name: "seats", Value: "3"}, {Name: "plan", Value: "pro"}, {Name: "list"},
 		{Name: "object"}, {Name: "none"}, {Name: "paid", Value: "true"}, {Name: "missing"},
