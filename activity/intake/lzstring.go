@@ -83,7 +83,7 @@ func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 		if last.end == 0 {
 			width = 3 // the first unit widens codes once, and adds no other entry
 		} else {
-			if code <= lzUnit16 && len(entries) == 1<<width {
+			if len(entries) == 1<<width {
 				width++
 			}
 			entries = append(entries, lzEntry{last.start, last.end + 1})
