@@ -30,12 +30,13 @@ type Ignored map[string]int
 
 // add counts n events; zero adds no entry.
 func (i *Ignored) add(reason string, n int) {
-	if *i == nil && n > 0 {
+	if n == 0 {
+		return
+	}
+	if *i == nil {
 		*i = Ignored{}
 	}
-	if n > 0 {
-		(*i)[reason] += n
-	}
+	(*i)[reason] += n
 }
 
 // Ignore counts an ignored event and logs the reason at debug level.
