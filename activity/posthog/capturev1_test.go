@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 )
 
 var v1Door = door{"capture v1", "/i/v1/analytics/events", http.Header{"Authorization": {"Bearer " + shopToken}}}
@@ -41,60 +41,56 @@ func v1Results(t *testing.T, w *httptest.ResponseRecorder) map[string]string {
 }
 
 func TestCaptureV1_answersForEveryEvent(t *testing.T) {
-	at(t, noon, func(t *testing.T) {
-		s := newService(intake.Options{})
-		w := s.post(v1Door, gzipped(marshal(t, object{"created_at": "2026-11-20T12:00:00.000Z", "batch": []any{
-			v1Event("u1", nil),
-			v1Event("u2", object{"event": "order paid"}),
-			v1Event("u3", object{"timestamp": "2026-11-19T11:00:00.000Z"}),
-			v1Event("u4", object{"timestamp": "soon"}),
-			v1Event("u5", object{"properties": object{}}),
-			v1Event("u6", object{"properties": object{"token": bankToken, "$current_url": "https://a.example/"}}),
-			v1Event("", object{"event": "$identify", "properties": object{"$set": object{"email": "ada@example.com"}}}),
-			nil,
-		}})), "Content-Encoding", "gzip", "PostHog-Request-Id", "r1", "PostHog-Attempt", "1")
-		want := map[string]string{"u1": "ok", "u2": "ok", "u3": "ok", "u4": "drop", "u5": "drop", "u6": "drop"}
-		assert.Equal(t, want, v1Results(t, w), "an event that means nothing here is no mistake of the sender")
-		requireCounts(t, w, 2, 6)
-		events := s.sink.take(shop)
-		assert.Equal(t, "session-1", events[0].SessionID)
-		assert.Equal(t, "user_42", events[0].UserID)
-		assert.Equal(t, "Page Load: Reports", events[0].Action.Title)
-		assert.Equal(t, "ada@example.com", events[1].Email)
-	})
+	s := newService()
+	w := s.post(v1Door, gzipped(marshal(t, object{"created_at": "2026-11-20T12:00:00.000Z", "batch": []any{
+		v1Event("u1", nil),
+		v1Event("u2", object{"event": "order paid"}),
+		v1Event("u4", object{"timestamp": "soon"}),
+		v1Event("u5", object{"properties": object{}}),
+		v1Event("u6", object{"properties": object{"token": bankToken, "$current_url": "https://a.example/"}}),
+		v1Event("", object{"event": "$identify", "properties": object{"$set": object{"email": "ada@example.com"}}}),
+		nil,
+	}})), "Content-Encoding", "gzip", "PostHog-Request-Id", "r1", "PostHog-Attempt", "1")
+	want := map[string]string{"u1": "ok", "u2": "ok", "u4": "drop", "u5": "drop", "u6": "drop"}
+	assert.Equal(t, want, v1Results(t, w), "an event that means nothing here is no mistake of the sender")
+	requireCounts(t, w, 2, 5)
+	events := s.sink.take(shop)
+	assert.Equal(t, "session-1", events[0].SessionID)
+	assert.Equal(t, "user_42", events[0].UserID)
+	assert.Equal(t, "Page Load: Reports", events[0].Action.Title)
+	assert.Equal(t, "ada@example.com", events[1].Email)
 }
 
-// The header tells the sender's clock, since a repeated request has a new one. A sender can vouch for its times: an
-// event that another clock stamped earlier then keeps its time.
+// The header tells the sender's clock, since a repeated request has a new one. A sender can vouch for its times.
 func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 	for _, c := range []struct {
 		options any
-		want    time.Duration
+		vouches bool
 	}{
-		{object{"disable_skew_correction": true}, -time.Hour},
-		{object{"disable_skew_correction": false}, -30 * time.Second},
-		{object{"disable_skew_correction": "true", "process_person_profile": true}, -30 * time.Second},
-		{[]any{true}, -30 * time.Second},
+		{object{"disable_skew_correction": true}, true},
+		{object{"disable_skew_correction": false}, false},
+		{object{"disable_skew_correction": "true", "process_person_profile": true}, false},
+		{[]any{true}, false},
 	} {
-		at(t, noon, func(t *testing.T) {
-			s := newService(intake.Options{})
-			w := s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z",
-				"batch": []any{v1Event("u1", object{"options": c.options})}}),
-				"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
-			assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
-			assert.Equal(t, noon.Add(c.want), s.requireOneEvent(t).Time.UTC(), "%v", c.options)
-		})
+		s := newService()
+		w := s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z",
+			"batch": []any{v1Event("u1", object{"options": c.options})}}),
+			"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
+		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
+		e := s.sink.take(shop)[0]
+		assert.Equal(t, c.vouches, e.ServerTime, "%v", c.options)
+		assert.Equal(t, noon.Add(-time.Hour), e.Time)
+		assert.Equal(t, 30*time.Second, e.Sent.Sub(e.Time))
 	}
 }
 
 func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
-	s := newService(intake.Options{})
-	body := marshal(t, object{"api_key": shopToken, "token": shopToken,
-		"batch": []any{v1Event("u1", object{"timestamp": time.Now()})}})
-	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown",
-		"Basic " + shopToken, shopToken} {
+	s := newService()
+	body := marshal(t, object{"api_key": shopToken, "token": shopToken, "batch": []any{v1Event("u1", nil)}})
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown", "Basic " + shopToken,
+		shopToken} {
 		w := s.post(door{path: v1Door.path}, body, "Authorization", authorization)
-		requireError(t, w, http.StatusUnauthorized)
+		httpxtest.Detail(t, http.StatusUnauthorized, w.Result())
 	}
 	assert.Empty(t, s.sink.events)
 	requireCounts(t, s.post(v1Door, body), 1, 0)

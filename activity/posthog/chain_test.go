@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
@@ -19,6 +20,9 @@ func TestParseChain(t *testing.T) {
 		name, chain string
 		want        chain
 	}{
+		{"one element", `button:nth-child="1"nth-of-type="2"text="Buy"`, chain{{Tag: "button", Text: "Buy"}}},
+		{"the target first", `span:text="Add";button:text="Add to cart";body:nth-child="2"`,
+			chain{{Tag: "span", Text: "Add"}, {Tag: "button", Text: "Add to cart"}, {Tag: "body"}}},
 		{"every attribute that can name it",
 			`input:attr__alt="a"attr__aria-label="b"attr__contenteditable="true"attr__id="d"attr__name="e"` +
 				`attr__placeholder="f"attr__role="g"attr__title="h"attr__type="i"` +
@@ -37,6 +41,8 @@ func TestParseChain(t *testing.T) {
 		{"native view", `NotesView:text="Go"attr__class="UITextView";UIView`,
 			chain{{Tag: "NotesView", Text: "Go", Class: "UITextView"}, {Tag: "UIView"}}},
 
+		{"Tailwind variants", `button.hover:bg-sky-700.md:w-1/2.space-y-1.5.dark:md:hover:text-white:text="Buy"`,
+			chain{{Tag: "button", Class: "hover:bg-sky-700.md:w-1/2.space-y-1.5.dark:md:hover:text-white", Text: "Buy"}}},
 		{"class that reads like a key", `a.text.attr__x.href:text="Buy";body:nth-child="1"`,
 			chain{{Tag: "a", Class: "text.attr__x.href", Text: "Buy"}, {Tag: "body"}}},
 		{"class with a key after its colon", `a.hover:text.md:href=x:text="Buy"`,
@@ -45,6 +51,11 @@ func TestParseChain(t *testing.T) {
 		{"no classes, no attributes", `main;body`, chain{{Tag: "main"}, {Tag: "body"}}},
 		{"no attributes after the colon", `main:;body:`, chain{{Tag: "main"}, {Tag: "body"}}},
 		{"only classes", `main.a.b:c;body.d`, chain{{Tag: "main", Class: "a.b:c"}, {Tag: "body", Class: "d"}}},
+
+		{"escaped quotes", `button:attr__title="say \"hi\"; ok"text="Say \"hi\"; then: go"`,
+			chain{{Tag: "button", Title: `say "hi"; ok`, Text: `Say "hi"; then: go`}}},
+		{"a value that looks like a chain", `b:text="i:text=\"x\";u:href=\"y\"";p:text="z"`,
+			chain{{Tag: "b", Text: `i:text="x";u:href="y"`}, {Tag: "p", Text: "z"}}},
 
 		{"backslashes", `b:text="C:\temp\new";i:text="y"`, chain{{Tag: "b", Text: `C:\temp\new`}, {Tag: "i", Text: "y"}}},
 		{"backslash at the end of the chain", `b:text="C:\"`, chain{{Tag: "b", Text: `C:\`}}},
@@ -83,6 +94,38 @@ func TestParseChain_followsAChainOnlySoFar(t *testing.T) {
 	elements := posthog.ParseChain(strings.Repeat(`div:nth-child="1"text="x";`, 10_000))
 	assert.Len(t, elements, posthog.MaxElements+1)
 	assert.Equal(t, []posthog.Element{{Tag: "div", Text: "x"}, element.Unread}, elements[posthog.MaxElements-1:])
+}
+
+// A chain is read to 128 KiB, and its sender chooses every byte.
+func TestParseChain_takesTimeInProportion(t *testing.T) {
+	const size = 128 << 10
+	for name, piece := range map[string]string{
+		"colons":                    `:`,
+		"keys without a value":      `:attr__`,
+		"keys, behind a value":      `b:text="x"attr__`,
+		"keys with a quote":         `:attr__"`,
+		"known keys":                `:text`,
+		"separators":                `;`,
+		"untagged elements":         `:text="x";`,
+		"classes":                   `.a:b`,
+		"escaped quotes":            `\"`,
+		"what may end a value":      `\";a`,
+		"keys that may end a value": `\"attr__`,
+		"elements in a value":       `\";a:attr__`,
+		"backslashes":               `\`,
+		"quotes":                    `"`,
+		"opened values":             `:text="\`,
+		"equals signs":              `attr__a=`,
+	} {
+		for start, head := range map[string]string{"alone": ``, "in a value": `b:text="`, "in a class": `b.x`} {
+			t.Run(name+" "+start, func(t *testing.T) {
+				chain := head + strings.Repeat(piece, size/len(piece))
+				requireQuick(t, time.Second/2, func() {
+					assert.LessOrEqual(t, len(posthog.ParseChain(chain)), posthog.MaxElements+1)
+				})
+			})
+		}
+	}
 }
 
 // chainAttributes are the attributes of an element in a chain that name it.

@@ -92,3 +92,15 @@ func ExampleHandler_webhook() {
 	// acme: user_42: User landed on the pricing page
 	// 200 {"status":"ok","accepted":1,"ignored":0}
 }
+
+func ExampleIsSDKPath() {
+	for _, path := range []string{"/e/", "/ingest/i/v0/e/", "/array/phc_acme/config.js",
+		"/users/acme/user_42/live-activity"} {
+		fmt.Println(path, posthog.IsSDKPath(path))
+	}
+	// Output:
+	// /e/ true
+	// /ingest/i/v0/e/ true
+	// /array/phc_acme/config.js true
+	// /users/acme/user_42/live-activity false
+}

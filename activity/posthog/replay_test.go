@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // captured is a request as it was recorded.
@@ -83,8 +82,7 @@ func TestReplay_capturedTraffic(t *testing.T) {
 	for _, scenario := range scenarios {
 		t.Run(scenario.Name(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newService(intake.Options{})
-				s.sink.ttl = 100 * 365 * 24 * time.Hour
+				s := newService()
 				var lines []string
 				for _, c := range capturedRequests(t, scenario.Name()) {
 					time.Sleep(time.Until(c.arrival))
