@@ -108,18 +108,20 @@ func data(entries []eventlog.Entry) []string {
 
 // reader follows a log until it is stopped.
 type reader struct {
-	mu   sync.Mutex
-	got  []eventlog.Entry
-	gaps int
-	stop func() error
+	mu    sync.Mutex
+	got   []eventlog.Entry
+	gaps  int
+	stop  func() error
+	ended chan struct{} // closed in the end
 }
 
 // follow starts a reader.
 func follow(t testing.TB, log eventlog.Log, after eventlog.ID) *reader {
-	r := &reader{}
+	r := &reader{ended: make(chan struct{})}
 	source := musttest.New(eventlog.NewSource(log, acme))
 	source.Logger = slog.New(slog.DiscardHandler)
 	r.stop = waittest.Run(t, func(ctx context.Context) error {
+		defer close(r.ended)
 		return source.Entries(ctx, after, func(_ eventlog.ID, entries []eventlog.Entry) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()

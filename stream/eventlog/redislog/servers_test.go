@@ -37,6 +37,7 @@ func TestServers_areOne(t *testing.T) {
 	}{
 		{"a cursor goes from one to the other", testCursorMoves},
 		{"lookups find what the other filed, where it ends, and nothing that it erased", testLookupElsewhere},
+		{"a lease is held by one", testLeaseElsewhere},
 		{"closing one leaves the other open", testCloseOne},
 	}
 	onEach(t, func(t *testing.T, url string) {
@@ -103,13 +104,28 @@ func testLookupElsewhere(t *testing.T, a, b *Log) {
 	}
 }
 
+func testLeaseElsewhere(t *testing.T, a, b *Log) {
+	lease, err := document.Acquire(t.Context(), a.Documents(), acme, "work", time.Minute)
+	require.NoError(t, err)
+	_, err = document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
+	require.ErrorIs(t, err, document.ErrHeld)
+	require.NoError(t, lease.Release(t.Context()))
+	next, err := document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), lease.Token())
+	err = a.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
+	require.ErrorAs(t, err, new(*document.ConflictError))
+	require.NoError(t, b.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
+}
+
 func testCloseOne(t *testing.T, a, b *Log) {
 	start := newest(t, a)
 	ending, going := follow(t, a, start), follow(t, b, start)
 	appendOne(t, a, eventlogtest.Entry("s", 0))
 	require.NoError(t, a.Close())
-	waittest.Until(t, "it has read everything", func() bool { return len(ending.read()) == 1 })
+	waittest.Receive(t, ending.ended)
 	require.ErrorIs(t, ending.stop(), eventlog.ErrClosed)
+	require.Len(t, ending.read(), 1)
 	appendOne(t, b, eventlogtest.Entry("s", 1))
 	going.has(t, 2)
 	_, err := a.Read(t.Context(), acme, newest(t, a), make([]eventlog.Entry, 1))
