@@ -73,6 +73,7 @@ type memorySession struct {
 	Held
 	users []*memoryUser  // of its actions and identities
 	first [1]*memoryUser // backs users while there is one
+	text  text           // of its actions
 }
 
 // NewMemory returns an empty store; opts may be nil. It reports all invalid options together.
@@ -212,6 +213,7 @@ func (m *Memory) eraseIn(s *memorySession, e *feed.Erasure) {
 	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool { return e.Erases(s.Session, a.User) })
 	s.Identities = slices.DeleteFunc(s.Identities,
 		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
+	s.text.pack(s.Actions)
 	if len(s.Actions)+len(s.Identities) == 0 {
 		m.leave(s)
 		s.Remove()
@@ -263,6 +265,7 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 		s.Actions = slices.Delete(s.Actions, 0, 1)
 		at--
 	}
+	a.JSON = s.text.add(a.JSON, s.Actions)
 	s.Actions = slices.Insert(s.Actions, at, a)
 	return true
 }
@@ -373,15 +376,15 @@ func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 // its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	item := fair.Item{Due: m.due(0), Bytes: int64(unsafe.Sizeof(*s)) + fair.Size(len(s.Key().id)) +
-		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(len(s.users))*userSize}
+		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(len(s.users))*userSize +
+		int64(s.text.taken)}
 	for _, said := range s.Identities {
 		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
 		item.Due = m.due(said.At)
 	}
 	for i := range s.Actions {
-		a := &s.Actions[i]
-		if item.Bytes += fair.Size(len(a.JSON)); i == 0 || a.User != s.Actions[i-1].User {
-			item.Bytes += fair.Size(len(a.User))
+		if user := s.Actions[i].User; i == 0 || user != s.Actions[i-1].User {
+			item.Bytes += fair.Size(len(user))
 		}
 	}
 	if len(s.Actions) > 0 {
@@ -412,6 +415,7 @@ func (m *Memory) expireSession(s *memorySession, oldest int64) {
 		return
 	}
 	s.Actions = slices.Delete(s.Actions, 0, n)
+	s.text.tidy(s.Actions)
 	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return said.At < oldest })
 	m.link(s)
 }
