@@ -19,9 +19,9 @@ func (s *Service) isCaughtUp() bool {
 	return !slices.ContainsFunc(s.stages, func(stage <-chan struct{}) bool { return !isClosed(stage) })
 }
 
-// catchUpPatience is the longest time that a lookup waits for the service to catch up. Most logs are
-// read in less.
-const catchUpPatience = 5 * time.Second
+// catchUpPatience is the longest time that a lookup waits for the service to catch up, so that it is
+// answered within 5 seconds. Most logs are read in less.
+const catchUpPatience = 4900 * time.Millisecond
 
 // awaitCatchUp waits until the service has caught up. It returns ErrNotReady after catchUpPatience,
 // or once ctx ends or a stop begins.
@@ -43,13 +43,10 @@ func (s *Service) awaitCatchUp(ctx context.Context) error {
 	return nil
 }
 
-// whenCaughtUp delays requests until the service has caught up. If that takes too long, it answers
-// 503, within 5 seconds.
+// whenCaughtUp delays requests until the service has caught up. If that takes too long, it answers 503.
 func (s *Service) whenCaughtUp(next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), catchUpPatience-100*time.Millisecond)
-		defer cancel()
-		if err := s.awaitCatchUp(ctx); err != nil {
+		if err := s.awaitCatchUp(r.Context()); err != nil {
 			return httpx.Unavailable(err)
 		}
 		next.ServeHTTP(w, r)

@@ -103,7 +103,7 @@ func appendRecord(dst []byte, a *activity.Action) ([]byte, error) {
 
 // appendJSON appends the record's action object with an index. If the record's JSON ends with the raw
 // URL, the canonical URL is the same.
-func (r Record) appendJSON(dst []byte, index int) []byte {
+func (r *Record) appendJSON(dst []byte, index int) []byte {
 	dst = append(dst, r.JSON...)
 	if url := jsontext.LastString(r.JSON); strings.HasSuffix(r.JSON[:len(r.JSON)-len(url)], jsontext.RawURLField) {
 		dst = append(append(dst, jsontext.CanonicalURLField...), url...)
@@ -152,11 +152,11 @@ func (r Records) Stay() (on *Record, came, first int64) {
 // AppendJSON appends the JSON array of the actions, indexed from zero.
 func (r Records) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '[')
-	for i, record := range r {
+	for i := range r {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = record.appendJSON(dst, i)
+		dst = r[i].appendJSON(dst, i)
 	}
 	return append(dst, ']')
 }
@@ -165,8 +165,8 @@ func (r Records) AppendJSON(dst []byte) []byte {
 // is never nil.
 func (r Records) Actions() ([]activity.Action, error) {
 	actions, buf := make([]activity.Action, len(r)), []byte(nil)
-	for i, record := range r {
-		buf = record.appendJSON(buf[:0], i)
+	for i := range r {
+		buf = r[i].appendJSON(buf[:0], i)
 		if err := json.Unmarshal(buf, &actions[i]); err != nil {
 			return nil, fmt.Errorf("recent: decode record: %w", err)
 		}
