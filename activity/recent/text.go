@@ -3,6 +3,8 @@ package recent
 import (
 	"slices"
 	"unsafe"
+
+	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
 // text holds the JSON of a session's actions in a few chunks of memory. If every action had its own
@@ -15,8 +17,12 @@ type text struct {
 // chunkSize limits a chunk of more than one action.
 const chunkSize = 2 << 10
 
-// add returns a copy of an action's JSON in the text. The other actions are all those of the session.
+// add returns an action's JSON in the text. The other actions are all those of the session.
 func (t *text) add(json string, others []HeldAction) string {
+	if len(others) == 0 { // as in most sessions of one page: no copy
+		t.chunk, t.taken = nil, int(fair.Size(len(json)))
+		return json
+	}
 	t.tidy(others)
 	if t.room() < len(json) {
 		t.grow(max(len(json), min(t.taken, chunkSize)))
