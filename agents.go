@@ -3,7 +3,6 @@ package liveactivity
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/agent"
@@ -43,9 +42,9 @@ func (s *Service) agentSettings(productID string) (connector.Product, string, er
 // serveContext serves GET /context/{product_id} as JSON or text, by the parameter format or else the
 // header Accept.
 func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := httpx.Query(r)
 	if err != nil {
-		return httpx.BadRequest("The query string is malformed.")
+		return err
 	}
 	text := httpx.PrefersText(r.Header.Values("Accept"))
 	if query.Has("format") {

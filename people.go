@@ -3,7 +3,6 @@ package liveactivity
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -95,9 +94,9 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 
 // personOf returns the person that a request identifies. Errors are responses.
 func personOf(r *http.Request) (Person, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := httpx.Query(r)
 	if err != nil { // otherwise a part such as notes=redact would be lost
-		return Person{}, httpx.BadRequest("The query string is malformed.")
+		return Person{}, err
 	}
 	who := Person{UserID: r.PathValue("user_id"), Email: httpx.Email(query)}
 	switch {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -88,9 +87,9 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	} else if err != nil {
 		return httpx.Unauthorized(access.ErrInvalid.Error(), "Bearer")
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := httpx.Query(r)
 	if err != nil {
-		return httpx.BadRequest("The query string is malformed.")
+		return err
 	}
 	sessionID, email := query.Get("session_id"), httpx.Email(query)
 	if sessionID == "" {

@@ -9,11 +9,20 @@ import (
 	"strings"
 )
 
+// Query returns a request's query parameters. If the query string is malformed, the error is a 400.
+func Query(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, BadRequest("The query string is malformed.")
+	}
+	return query, nil
+}
+
 // Limit returns a request's query parameter limit, between zero and 2³¹-1: zero if
 // it is missing or negative. If it is not an integer, or the query string is
 // malformed, the error is a 400.
 func Limit(r *http.Request) (int, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := Query(r)
 	if err != nil {
 		return 0, BadRequest("The query string is malformed; limit must be an integer.")
 	}

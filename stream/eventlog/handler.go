@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -285,9 +284,9 @@ type start struct {
 // parseStart reads where a request wants to start. An id may be any text; if it is not an
 // ID, the stream starts with a gap.
 func parseStart(r *http.Request) (start, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := httpx.Query(r)
 	if err != nil {
-		return start{}, httpx.BadRequest("The query string is malformed.")
+		return start{}, err
 	}
 	if id := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("last_event_id")); id != "" {
 		return start{id: id}, nil
