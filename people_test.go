@@ -396,6 +396,30 @@ func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	assert.Equal(t, []any{"bob", ""}, []any{after[0]["user_id"], after[0]["email"]}, "which is known no more")
 }
 
+// The other person's session keeps its page and its first action, also after a restart.
+func TestErase_leavesTheSpanOfTheOtherPersonsSession(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(dir))
+	s.acts("b1", "bob", "s1", "$pageview", "/one", "")
+	s.acts("b2", "bob", "s1", "$pageview", "/two", "")
+	before, _ := s.sessionsOf("acme", acmeKey, "")
+	s.acts("b3", "bob", "s1", "$autocapture", "", `,"$current_url":""`)
+	s.acts("a1", "ada", "s1", "$pageview", "/ada", `,"$is_identified":true`)
+	s.erase("/ada")
+	check := func() {
+		after, _ := s.sessionsOf("acme", acmeKey, "")
+		require.Len(t, after, 1)
+		for _, field := range []string{"first_seen", "page", "user_id"} {
+			assert.Equal(t, before[0][field], after[0][field], field)
+		}
+	}
+	check()
+	s.acts("b4", "bob", "s1", "$autocapture", "", `,"$current_url":""`)
+	s.stop()
+	s = start(t, withDataDir(dir))
+	check()
+}
+
 // The email of a user who signs in after an erasure is still there after a restart reads both.
 func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	dir := t.TempDir()

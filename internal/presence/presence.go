@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -135,15 +136,15 @@ func (v *View) apply(ctx context.Context, productID string, e *eventlog.Entry) e
 }
 
 // erase removes a person's sessions. A session in which others also acted stays: it gets their
-// newest action, under that user's identity, and keeps its count of actions. The store of
-// actions has already applied the erasure, with the append.
+// actions, under the identity of the newest one's user, and keeps its count of actions. The store
+// of actions has already applied the erasure, with the append.
 func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *feed.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
 		var left recent.Snapshot
 		if ok && len(e.Kept[id]) > 0 {
 			var err error
-			if left, err = v.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, 1); err != nil {
+			if left, err = v.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, math.MaxInt); err != nil {
 				return fmt.Errorf("liveactivity: read session: %w", err)
 			}
 		}
@@ -152,22 +153,24 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *f
 			return fmt.Errorf("liveactivity: read session: %w", err)
 		}
 		v.sessions.Remove(productID, id)
-		for i, a := range actions {
-			v.sessions.Add(productID, remainder(&row, &left.Records[i], &a, at, e))
+		if n := len(actions); n > 0 {
+			v.sessions.Add(productID, remainder(&row, &left.Records[n-1], actions, at, e))
 		}
 	}
 	return nil
 }
 
-// remainder returns the rest of a row after an erasure: the newest action by others, under the user
-// ID that it had at that time. The store may know the visitor's user from a later entry; that entry
+// remainder returns the rest of a row after an erasure: the actions by others, under the user ID that
+// the newest one had at that time. The store may know the visitor's user from a later entry; that entry
 // also brings the address, and names only the visitor's row.
 func remainder(
-	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *feed.Erasure,
+	row *sessions.Session, newest *recent.Record, actions []activity.Action, at eventlog.ID, e *feed.Erasure,
 ) *activity.Batch {
-	a.Index = row.Actions - 1
-	left := &activity.Batch{SessionID: row.SessionID, UserID: newest.User, Email: row.Email,
-		Actions: []activity.BatchAction{{Action: *a}}}
+	left := &activity.Batch{SessionID: row.SessionID, UserID: newest.User, Email: row.Email}
+	for _, a := range actions {
+		a.Index = row.Actions - 1
+		left.Actions = append(left.Actions, activity.BatchAction{Action: a})
+	}
 	if newest.Since.Compare(recent.Position(at)) > 0 {
 		left.UserID = newest.As
 	}
