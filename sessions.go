@@ -74,7 +74,7 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 }
 
 // complete fills in the conversation and the state of assistance of each session, in place, and returns
-// their links by the same index.
+// their links by the same index. It counts erased actions that the log no longer has.
 func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) ([]connector.Link, error) {
 	ids := make([]string, len(found))
 	for i := range found {
@@ -94,6 +94,7 @@ func (s *Service) complete(ctx context.Context, productID string, found []sessio
 	}
 	for i := range found {
 		found[i].ConversationID, found[i].State = links[i].ConversationID, string(states[i])
+		found[i].Actions = max(found[i].Actions, known[i].Actions)
 	}
 	return links, nil
 }
