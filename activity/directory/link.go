@@ -115,7 +115,8 @@ func (s *Session) endLink() { s.Desk, s.ConversationID, s.LinkUser, s.LinkEmail 
 // people even if the source marks neither as identified. The same holds if another user is
 // identified while the session has an address and a user ID that is not a mere visitor's. Unless
 // the event has a lower standing, the session's user then counts as identified and owns the
-// address. An unowned link goes to that user in any case.
+// address. An unowned link goes to that user in any case. A visitor who came after the address's
+// identified user has no address, and so remains a visitor.
 func (s *Session) tellApart(e *activity.Event) {
 	if e.UserID == "" {
 		return
@@ -124,10 +125,14 @@ func (s *Session) tellApart(e *activity.Event) {
 	if s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID || s.StatedEmail == "" {
 		return
 	}
+	isVisitor, owner := e.Visitor == s.UserID || IsVisitor(s.UserID), s.EmailBy.Identified
 	switch {
 	case e.Email != "" && !strings.EqualFold(e.Email, s.StatedEmail):
 		e.Identified = true
-	case e.Email != "", !e.Identified, e.Visitor == s.UserID, IsVisitor(s.UserID):
+		if isVisitor && owner != "" && owner != s.UserID {
+			return
+		}
+	case e.Email != "", !e.Identified, isVisitor:
 		return
 	}
 	if s.ConversationID != "" && s.LinkUser == "" {

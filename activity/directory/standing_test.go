@@ -65,6 +65,23 @@ func TestDirectory_keepsTheHighestStanding(t *testing.T) {
 	})
 }
 
+// A visitor between two users remains one, so that the second one's identify still names that visitor.
+func TestDirectory_takesAVisitorBetweenTwoUsersForNobodyElse(t *testing.T) {
+	const uuid = "0198c2f4-7a6b-7000-8000-000000000001"
+	for visitor, device := range map[string]string{uuid: "", "device": "device"} {
+		ada, bob := identified(1, "ada", "ada@x.example"), identified(4, "bob", "bob@x.example")
+		page := identified(3, "bob", "bob@x.example") // some SDKs repeat the address
+		for _, e := range []*activity.Event{&ada, &bob, &page} {
+			e.Visitor = device
+		}
+		ada.Anonymous, bob.Anonymous = visitor, visitor
+		inEveryOrder(t, events{ada, seen(2, "s", visitor, ""), page, bob}, func(t *testing.T, d fixture) {
+			s, _ := d.session(t, "s")
+			assert.ElementsMatch(t, []string{"ada", "bob"}, s.Identified())
+		})
+	}
+}
+
 // An address is found in the session where it stands highest.
 func TestDirectory_findsTheSessionOfTheHighestStanding(t *testing.T) {
 	inEveryOrder(t, events{
