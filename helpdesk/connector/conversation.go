@@ -37,8 +37,10 @@ type conversation struct {
 	Contact  *lookUp   `json:"contact,omitempty"`
 	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
 	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
-	// Machine is the state of the assistance; nil for the initial one.
-	Machine *assistance.Machine `json:"machine,omitempty"`
+	// Machine is the state of the assistance; nil for the initial one. Removing means that its last
+	// step asked for the deletion of the conversation, and that the desk has not refused it.
+	Machine  *assistance.Machine `json:"machine,omitempty"`
+	Removing bool                `json:"removing,omitempty"`
 	// Heard means that the machine has received a message. The conversation is then never deleted,
 	// even if the desk does not show the message.
 	Heard bool `json:"heard,omitempty"`

@@ -176,7 +176,12 @@ func (j *job) run(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	case errors.Is(err, errNoDocument):
 		j.d.drop(j.lane)
-	case helpdesk.IsGone(err), errors.Is(err, errRemoved):
+	case errors.Is(err, errRemoved):
+		return j.gone(ctx, err)
+	case helpdesk.IsGone(err):
+		if j.r.Removing { // by our own request, whose answer was lost
+			err = j.removed()
+		}
 		return j.gone(ctx, err)
 	case errors.As(err, &paused):
 		j.back(time.Now().Add(paused.wait))

@@ -84,6 +84,7 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 	next, effects, err := rules.Step(c.machine(), now, event)
 	if err == nil {
 		c.Machine = &next
+		c.Removing = slices.ContainsFunc(effects, func(e assistance.Effect) bool { _, is := e.(assistance.Remove); return is })
 		if _, said := event.(assistance.Message); said {
 			c.Heard = true
 		}
@@ -241,7 +242,9 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	effects, o.err = j.advance(ctx, rules, assistance.Tick{})
 	if o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
 		o.err = j.request(ctx, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
-		o.yes = o.err == nil
+		if o.yes = o.err == nil; !o.yes && !helpdesk.IsAmbiguous(o.err) && ctx.Err() == nil {
+			o.err = cmp.Or(j.update(ctx, func(c *conversation) error { c.Removing = false; return nil }), o.err)
+		}
 	}
 	return o
 }

@@ -288,6 +288,47 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	})
 }
 
+// A deletion counts although its answer was lost, even if the server stops right after it.
+func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
+	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "late": {Delay: 6 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			run(t, helping, func(w *world, s *server, conversation string) {
+				w.pingPong()
+				fault.Method, fault.Times = http.MethodDelete, 1
+				w.desk.Fail(fault)
+				time.Sleep(time.Minute)
+				require.False(t, w.desk.Exists(conversation))
+				assert.Equal(t, 1.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
+				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"))
+			})
+		})
+	}
+	t.Run("in doubt at another server", func(t *testing.T) {
+		run(t, helping, func(w *world, s *server, conversation string) {
+			w.pingPong()
+			w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Lose: true})
+			time.Sleep(11 * time.Second)
+			s.stop()
+			second := w.start(Options{})
+			time.Sleep(time.Minute)
+			require.False(t, w.desk.Exists(conversation))
+			assert.Equal(t, 1.0, count(t, second, "liveactivity_conversations_deleted_total", "intercom"))
+		})
+	})
+	t.Run("of a conversation that somebody else deletes later", func(t *testing.T) {
+		run(t, helping, func(w *world, s *server, conversation string) {
+			w.pingPong()
+			w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503})
+			time.Sleep(time.Minute)
+			w.desk.DeleteConversation(conversation)
+			w.visit("/docs")
+			time.Sleep(time.Minute)
+			require.Empty(t, s.known(t, "intercom", conversation))
+			assert.Zero(t, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
+		})
+	})
+}
+
 // A machine of a later version makes no offers, and does not keep its conversation from being
 // linked.
 func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
