@@ -329,6 +329,20 @@ func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
+// An app that may not delete conversations writes its notes in time.
+func TestOffers_leaveNotesOnTimeWhereDeletingIsForbidden(t *testing.T) {
+	run(t, helping, func(w *world, _ *server, conversation string) {
+		w.pingPong()
+		w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 403})
+		for i := range 10 {
+			time.Sleep(4 * time.Second)
+			notes := len(w.desk.Notes(conversation))
+			w.visit(fmt.Sprint("/", i))
+			assert.Len(t, w.desk.Notes(conversation), notes+1)
+		}
+	})
+}
+
 // A machine of a later version makes no offers, and does not keep its conversation from being
 // linked.
 func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {

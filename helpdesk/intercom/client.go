@@ -191,7 +191,7 @@ func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contac
 		Role, Email string
 		ExternalID  jsontext.ID `json:"external_id"`
 	}
-	err := c.get(ctx, "read contact", "/contacts/"+contactID, &contact)
+	err := lacksRight(c.get(ctx, "read contact", "/contacts/"+contactID, &contact))
 	if contact.Role == roleLead {
 		return helpdesk.Contact{}, err
 	}

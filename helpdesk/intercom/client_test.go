@@ -343,15 +343,24 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
-// An app may lack only the right to redact.
-func TestRedact_withoutTheRightIsOneConversationsFailure(t *testing.T) {
+// An app may lack only the right to redact, to delete or to read contacts.
+func TestClient_withoutARightFailsInOneConversation(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 403, Times: 1})
-	e := failed(t, w.client.Redact(t.Context(), w.conversation, "1"))
-	assert.True(t, e.OneConversation)
-	assert.False(t, e.AccountWide() || e.Temporary())
-	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 401})
-	assert.True(t, failed(t, w.client.Redact(t.Context(), w.conversation, "1")).AccountWide(), "the token is refused")
+	for name, do := range map[string]func() error{
+		"redact": func() error { return w.client.Redact(t.Context(), w.conversation, "1") },
+		"delete": func() error { return w.client.Remove(t.Context(), w.conversation) },
+		"contact": func() error {
+			_, err := w.client.Contact(t.Context(), "c")
+			return err
+		},
+	} {
+		w.Fail(helpdesktest.Fault{Status: 403, Times: 1})
+		e := failed(t, do())
+		assert.True(t, e.OneConversation, name)
+		assert.False(t, e.AccountWide() || e.Temporary(), name)
+		w.Fail(helpdesktest.Fault{Status: 401, Times: 1})
+		assert.True(t, failed(t, do()).AccountWide(), "%s: the token is refused", name)
+	}
 }
 
 func TestRedact_ofANoteWithoutTextIsDone(t *testing.T) {
