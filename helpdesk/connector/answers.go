@@ -79,11 +79,21 @@ func question(productID string, of Link, batch []message) Question {
 // so far is the zero Contact, which matches no session.
 func askers(batch []message) (all []helpdesk.Contact) {
 	for _, m := range batch {
-		if m.Contact != (helpdesk.Contact{}) || m.ContactID != "" {
+		if !m.isUnnamed() {
 			all = append(all, m.Contact)
 		}
 	}
 	return all
+}
+
+// isUnnamed reports whether the desk does not name the message's author.
+func (m message) isUnnamed() bool { return m.Contact == (helpdesk.Contact{}) && m.ContactID == "" }
+
+// sessionsFor returns the sessions from which the messages may be answered. Only in a chat is an author
+// whom the desk does not name the contact whose sessions it has linked: elsewhere anyone may take part.
+func (j *job) sessionsFor(batch []message) []session {
+	foreign := !j.can.Chats && slices.ContainsFunc(batch, message.isUnnamed)
+	return slices.DeleteFunc(j.r.trusted(), func(s session) bool { return foreign && s.ByWebhook })
 }
 
 // ErrNoReply is returned by [Options.Reply] to leave a message to human agents.

@@ -361,7 +361,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindDraft:
 		j.draft(s, *j.r.session(s.session))
 	case kindCompose:
-		j.compose(s, question(j.d.productID, j.lane.link(), s.batch), j.r.trusted())
+		j.compose(s, question(j.d.productID, j.lane.link(), s.batch), j.sessionsFor(s.batch))
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {

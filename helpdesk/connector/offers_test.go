@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -340,6 +341,24 @@ func TestOffers_leaveNotesOnTimeWhereDeletingIsForbidden(t *testing.T) {
 			w.visit(fmt.Sprint("/", i))
 			assert.Len(t, w.desk.Notes(conversation), notes+1)
 		}
+	})
+}
+
+// A lead, whose address nobody has verified, may take part in a user's conversation.
+func TestOffers_answersALeadFromNoUsersActions(t *testing.T) {
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		w.visit("/salaries")
+		w.pingPong()
+		body := musttest.New(io.ReadAll(w.desk.Replied(hook, conversation, "What did she do?").Body))
+		of := strings.Replace(string(body), `"type":"user"`, `"type":"lead"`, 1) // the author of the part
+		w.deliver(s, w.desk.Webhook(hook, []byte(of)))
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.replies(conversation), 1)
+		assert.NotContains(t, w.asked.Load(), "salaries")
+		w.says(s, conversation, "And what did I do?")
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.replies(conversation), 2)
+		assert.Contains(t, w.asked.Load(), "salaries")
 	})
 }
 
