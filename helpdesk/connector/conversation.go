@@ -203,11 +203,21 @@ type message struct {
 }
 
 // lookUp is a contact to be looked up, for a link that waits for it. UserID is the one that the
-// webhook named, if any; the desk's answer takes precedence. At is the moment of the link.
+// webhook named, if any; the desk's answer takes precedence. At is the moment of the link, unless an
+// earlier webhook named the contact: then that is First, for as long as a link waits.
 type lookUp struct {
 	ContactID string    `json:"contact_id"`
 	UserID    string    `json:"user_id,omitempty"`
 	At        time.Time `json:"at"`
+	First     time.Time `json:"first,omitzero"`
+}
+
+// moment returns the moment of the link.
+func (l *lookUp) moment(now time.Time) time.Time {
+	if now.Sub(l.First) <= MaxWait {
+		return l.First
+	}
+	return l.At
 }
 
 // Bounds of a conversation's document.

@@ -39,8 +39,11 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 // lookUpLater stores that the contact of a conversation has to be looked up, in place of an
 // earlier one.
 func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
-	in.lookUp = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
+	in.lookUp = &lookUp{ContactID: in.event.ContactID, UserID: in.event.Contact.UserID, At: c.linker.moment(in.event.At)}
 	return c.amend(ctx, in, func(r *record) (status, bool, error) {
+		if earlier := r.Contact; earlier != nil && earlier.ContactID == in.lookUp.ContactID {
+			in.lookUp.First = sooner(cmp.Or(earlier.First, earlier.At), in.lookUp.At)
+		}
 		r.Contact = in.lookUp
 		return "", true, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
@@ -377,6 +379,31 @@ func TestServeWebhook_looksUpAContactThatIsNamedDuringALookUp(t *testing.T) {
 	}
 	d.work(t, "plain/c1")
 	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
+}
+
+// The desk may be away while a contact writes again. The link keeps the moment at which the contact
+// was first named.
+func TestServeWebhook_linksALookedUpContactAtItsFirstWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct{ between, after, want time.Duration }{
+			{5 * time.Minute, time.Minute, 6 * time.Minute},
+			{0, time.Minute, time.Minute},
+			{14 * time.Minute, 5 * time.Minute, 5 * time.Minute},
+		} {
+			d := newDoors(t, nil)
+			d.plain.contacts = map[string]helpdesk.Contact{"k1": {Email: "ada@acme.example"}}
+			for i, pause := range []time.Duration{tt.between, tt.after} {
+				e := openedByK1(fmt.Sprint("d", i), "c1")
+				d.says(t, "pending", e)
+				time.Sleep(pause)
+			}
+			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+			d.work(t, "plain/c1")
+			linked := d.stored(t, "plain/c1").Sessions
+			require.Len(t, linked, 1)
+			assert.InDelta(t, activity.Seconds(time.Now().Add(-tt.want-promptNotes().PreLinkWindow)), linked[0].Since, 1)
+		}
+	})
 }
 
 // unread is a body that must not be read.
