@@ -343,7 +343,7 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
-// An app may lack only the right to redact, to delete or to read contacts.
+// An app may lack only the right to redact, to delete or to read.
 func TestClient_withoutARightFailsInOneConversation(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	for name, do := range map[string]func() error{
@@ -351,6 +351,10 @@ func TestClient_withoutARightFailsInOneConversation(t *testing.T) {
 		"delete": func() error { return w.client.Remove(t.Context(), w.conversation) },
 		"contact": func() error {
 			_, err := w.client.Contact(t.Context(), "c")
+			return err
+		},
+		"message": func() error {
+			_, err := w.client.IsRequesters(t.Context(), w.conversation, "Hi")
 			return err
 		},
 	} {

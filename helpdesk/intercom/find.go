@@ -60,7 +60,7 @@ func (c *Client) find(ctx context.Context, op, conversationID, after string, sin
 func (c *Client) IsRequesters(ctx context.Context, conversationID, message string) (bool, error) {
 	read, err := c.conversation(ctx, "look for message", conversationID)
 	if err != nil {
-		return false, err
+		return false, lacksRight(err)
 	}
 	parts := append(read.Parts.Parts, part{Body: read.Source.Body, Author: read.Source.Author})
 	foreign := false

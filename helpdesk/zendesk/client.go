@@ -111,7 +111,7 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
 		ConversationID: ticketID, Body: map[string]ticket{"ticket": {comment{render(text), public}}}}, &answer)
 	if err != nil {
-		return "", c.refusal(ctx, ticketID, err)
+		return "", c.refusal(ctx, ticketID, public, err)
 	}
 	if author := answer.Audit.AuthorID; author > 0 {
 		c.self.Store(author)

@@ -256,6 +256,25 @@ func TestClient_Note_namesTheFailure(t *testing.T) {
 	}
 }
 
+// A user may see only some tickets, or write only private comments there.
+func TestClient_withoutARightToAnswerFailsInOneTicket(t *testing.T) {
+	const write, read, everything = "PUT", "GET", ""
+	for _, test := range []struct {
+		method, path   string
+		reply, whether bool // an error of one ticket
+	}{{write, "/tickets/", true, false}, {read, "/tickets/", false, true}, {everything, "/tickets/", true, true},
+		{everything, "", false, false}} {
+		a := newAccount(t, helpdesktest.ZendeskOptions{})
+		a.Fail(helpdesktest.Fault{Status: 403, Method: test.method, Path: test.path})
+		if _, err := a.client.Reply(t.Context(), a.ticket, "Yes"); test.method != read {
+			assert.Equal(t, !test.reply, apiError(t, err).AccountWide(), "%+v", test)
+		}
+		if _, err := a.client.IsRequesters(t.Context(), a.ticket, "Can you?"); test.method != write {
+			assert.Equal(t, !test.whether, apiError(t, err).AccountWide(), "%+v", test)
+		}
+	}
+}
+
 // vendor answers as written, for bodies that the fake does not have.
 func vendor(t *testing.T, answers map[string]string) *zendesk.Client {
 	t.Helper()

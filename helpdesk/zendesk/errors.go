@@ -17,13 +17,15 @@ import (
 //
 //	the ticket is closed, deleted or         Gone
 //	  does not exist
+//	it can be read, and the user may not     OneConversation: private ones may be allowed
+//	  write a public comment
 //	it cannot be read at the moment          the error of the read, not ambiguous
 //	it cannot be read for lack of rights,    OneConversation
 //	  and the user can
 //	anything else                            the refusal as it is
 //
 // These requests are made only for a 403 or 422.
-func (c *Client) refusal(ctx context.Context, ticketID string, err error) error {
+func (c *Client) refusal(ctx context.Context, ticketID string, public bool, err error) error {
 	var failed *helpdesk.APIError
 	if !errors.As(err, &failed) || failed.Gone ||
 		failed.Status != http.StatusUnprocessableEntity && failed.Status != http.StatusForbidden {
@@ -34,17 +36,27 @@ func (c *Client) refusal(ctx context.Context, ticketID string, err error) error 
 	switch {
 	case err == nil:
 		failed.Gone = ticket.Status == "closed" || ticket.Status == "deleted"
+		failed.OneConversation = public && failed.Status == http.StatusForbidden
 	case !errors.As(err, &unread):
 	case unread.Temporary():
 		unread.Ambiguous = false // the comment was refused
 		return unread
 	case unread.Status == http.StatusForbidden:
-		_, err = c.user(ctx)
-		failed.OneConversation = err == nil
+		failed.OneConversation = c.isTicketsOnly(ctx, err)
 	default:
 		failed.Gone = unread.Gone
 	}
 	return failed
+}
+
+// isTicketsOnly reports whether an error is a 403 for a ticket, and the credentials' user can be read: then
+// the user may not see the ticket.
+func (c *Client) isTicketsOnly(ctx context.Context, err error) bool {
+	if !isStatus(err, http.StatusForbidden) {
+		return false
+	}
+	_, err = c.user(ctx)
+	return err == nil
 }
 
 // interpret completes an error from Zendesk's answer. It uses the status, and Zendesk's code and
