@@ -44,9 +44,12 @@ func TestSend_isReadBackAndTailed(t *testing.T) {
 		"--page=https://app.acme.example/pricing")
 	assert.Zero(t, viewed.Wait(ends))
 	assert.Equal(t, "acme accepted an event of ada\n", viewed.Stdout.String(), "without a key nothing is read")
+	anonymous := launch(t, nil, "send", "--url="+url, "--config="+file, "--user=", "--session=visit")
+	assert.Zero(t, anonymous.Wait(ends), anonymous.Stderr.String())
+	assert.Equal(t, "acme accepted an event of session visit\n", anonymous.Stdout.String())
 	recent := launch(t, nil, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
 	waittest.Until(t, "earlier entries are printed", func() bool {
-		return strings.Count(recent.Stdout.String(), "\n") == 2
+		return strings.Count(recent.Stdout.String(), "\n") == 3
 	})
 }
 

@@ -33,7 +33,7 @@ const sendDescription = "Reports one page view or click to a running server, as 
 	"it back where there is a key. Example: liveactivity-server send --config products.json --product acme " +
 	"--email ada@example.com --click 'Export CSV'"
 
-// send is the command that reports one event, and reads it back.
+// send is the command that reports one event, and reads it back by its user.
 func send(ctx context.Context, f sendFlags, c call) error {
 	to := f.client(access.MCP, c)
 	secret := cmp.Or(f.WebhookSecret, to.product.WebhookSecret)
@@ -46,8 +46,8 @@ func send(ctx context.Context, f sendFlags, c call) error {
 	if err := to.report(ctx, secret, f.event()); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%s accepted an event of %s\n", to.product.ProductID, f.User)
-	if to.key == "" {
+	fmt.Fprintf(c.stdout, "%s accepted an event of %s\n", to.product.ProductID, cmp.Or(f.User, "session "+f.Session))
+	if to.key == "" || f.User == "" {
 		return nil
 	}
 	said, err := to.readBack(ctx, f.User)
