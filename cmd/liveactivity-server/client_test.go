@@ -175,6 +175,17 @@ func TestClientCommands_nameTheMistake(t *testing.T) {
 	}
 }
 
+func TestClientCommands_readTheFileBesideOtherMistakes(t *testing.T) {
+	t.Parallel()
+	file := acme(t)
+	for _, command := range []string{"send", "tail"} {
+		p := launch(t, nil, command, "--url=localhost", "--config="+file)
+		assert.Equal(t, 1, p.Wait(ends), command)
+		assert.Contains(t, p.Stderr.String(), "--url: must be a URL", command)
+		assert.NotContains(t, p.Stderr.String(), "is missing", command)
+	}
+}
+
 func TestHealthcheck_asksTheServerOfThisMachine(t *testing.T) {
 	t.Parallel()
 	addr := strings.TrimPrefix(launch(t, nil, anyPort).URL(), "http://")

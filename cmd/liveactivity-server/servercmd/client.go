@@ -39,7 +39,7 @@ type client struct {
 // used.
 func (f clientFlags) client(scope access.Scope, of call) client {
 	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, demoProduct)}}
-	of.checkURL("--url", f.URL, "http://127.0.0.1:8080")
+	defer of.checkURL("--url", f.URL, "http://127.0.0.1:8080") // afterwards: load fails after any mistake
 	if f.Config == "" {
 		return c
 	}
