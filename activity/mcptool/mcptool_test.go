@@ -407,3 +407,20 @@ func TestHandler_reportsWrongParamsInPlainLanguage(t *testing.T) {
 		assert.Equal(t, "The params are invalid for this method.", answer.Error.Message)
 	}
 }
+
+func TestHandler_reportsWrongParamsInPlainLanguageAnywhere(t *testing.T) {
+	wrong := func(id string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":5}}`
+	}
+	plain := func(id string) string {
+		return `{"jsonrpc":"2.0","id":` + id +
+			`,"error":{"code":-32602,"message":"The params are invalid for this method."}}`
+	}
+	long := `"` + strings.Repeat("x", 1000) + `"`
+	for message, want := range map[string]string{
+		wrong(long):            plain(long),
+		"[" + wrong("1") + "]": "[" + plain("1") + "]",
+	} {
+		assert.Equal(t, want, serve(serving(t, filled(t, 0), nil), post(message)).Body.String())
+	}
+}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -97,16 +99,9 @@ var sentences = map[int]string{
 	http.StatusUnsupportedMediaType: "The Content-Type must be application/json.",
 }
 
-// rpcError is a JSON-RPC error response. ID and Data are passed on unchanged.
-type rpcError struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Error   *struct {
-		Code    int             `json:"code"`
-		Message string          `json:"message"`
-		Data    json.RawMessage `json:"data,omitempty"`
-	} `json:"error"`
-}
+// rpcError matches the code and the message of a JSON-RPC error, alone, in a batch or in an event.
+// Data never match: their quotes are escaped in strings, and they have no such object.
+var rpcError = regexp.MustCompile(`"error":\{"code":(-?\d+),"message":"(?:[^"\\]|\\.)*"`)
 
 // rpcSentences replace the messages of JSON-RPC errors, by code.
 var rpcSentences = map[int]string{
@@ -120,21 +115,19 @@ var rpcSentences = map[int]string{
 // goWords identify texts of Go errors.
 var goWords = regexp.MustCompile(`unmarshal|json:|not handled|\bGo\b|\*?mcp\.`)
 
-// inPlainWords replaces the message of a JSON-RPC error that contains Go's wording, and returns
-// anything else unchanged, as the same slice. An error comes early in a response, so only the
-// first 256 bytes are searched. Errors within a batch stay as they are.
+// inPlainWords replaces the messages of JSON-RPC errors that contain Go's wording, and returns
+// anything else unchanged.
 func inPlainWords(p []byte) []byte {
-	if !bytes.HasPrefix(p, []byte("{")) || !bytes.Contains(p[:min(len(p), 256)], []byte(`"error"`)) {
+	if !rpcError.Match(p) {
 		return p
 	}
-	var answer rpcError
-	if json.Unmarshal(p, &answer) != nil || answer.Error == nil || !goWords.MatchString(answer.Error.Message) {
-		return p
-	}
-	if answer.Error.Code == 0 { // the SDK leaves it out if params is not an object
-		answer.Error.Code = jsonrpc.CodeInvalidParams
-	}
-	answer.Error.Message = cmp.Or(rpcSentences[answer.Error.Code], "The request cannot be served.")
-	plain, _ := json.Marshal(answer) // which was just decoded
-	return plain
+	return rpcError.ReplaceAllFunc(p, func(failed []byte) []byte {
+		if !goWords.Match(failed) {
+			return failed
+		}
+		code, _ := strconv.Atoi(string(rpcError.FindSubmatch(failed)[1]))
+		code = cmp.Or(code, jsonrpc.CodeInvalidParams) // the SDK leaves it out if params is not an object
+		return fmt.Appendf(nil, `"error":{"code":%d,"message":%q`, code,
+			cmp.Or(rpcSentences[code], "The request cannot be served."))
+	})
 }
