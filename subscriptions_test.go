@@ -112,6 +112,14 @@ func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
 	assert.NotContains(t, string(rest), "updated")
 }
 
+// Some encoders of JSON escape every slash.
+func TestMCP_listensToEscapedNames(t *testing.T) {
+	s := start(t)
+	body := strings.Replace(listen, "URI", "liveactivity://globex/users/ada", 1)
+	r := s.do("POST", "/mcp", strings.ReplaceAll(body, "/", `\/`), bearer(acmeMCP), "Content-Type: application/json")
+	assert.Contains(t, r.body, "A resource is named liveactivity://{product_id}/users/{user_id}")
+}
+
 // Administrators list the grants and end them. A subscription ends with the grant of its token before
 // it tells anything more.
 func TestMCP_endsSubscriptionsWithTheirGrant(t *testing.T) {

@@ -97,7 +97,7 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 			} `json:"notifications"`
 		} `json:"params"`
 	}
-	if !bytes.Contains(body, []byte("subscriptions/listen")) || json.Unmarshal(body, &call) != nil ||
+	if !bytes.Contains(body, []byte("listen")) || json.Unmarshal(body, &call) != nil ||
 		call.Method != "subscriptions/listen" || !isID(call.ID) ||
 		len(call.Params.Notifications.ResourceSubscriptions) == 0 {
 		return nil, nil, ""
