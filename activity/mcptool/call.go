@@ -203,7 +203,7 @@ func (t *tools) parseContext(raw json.RawMessage) (q query, problem string) {
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		value, ok := textOf(args[name])
 		if !ok {
-			return q, name + " must be a string."
+			return q, name + " must be a string or a number."
 		}
 		if value != "" {
 			values.Set(name, value)

@@ -66,7 +66,8 @@ func TestContextTool(t *testing.T) {
 			"of them.",
 		`{"user_id":"a","email":"b"}`: "user_id, email, session_id or conversation_id must be given, exactly one " +
 			"of them.",
-		`{"user_id":true}`:                      "user_id must be a string.",
+		`{"user_id":true}`:                      "user_id must be a string or a number.",
+		`{"user_id":"ada","limit":true}`:        "limit must be a string or a number.",
 		`{"user_id":"a","limit":1.5}`:           "limit must be an integer.",
 		`{"user_id":"a","max_chars":7}`:         "max_chars must be an integer from 200 to 20000.",
 		`{"user_id":"a","since":"x"}`:           "since must be the cursor of an earlier answer, or a time in epoch seconds.",
