@@ -63,6 +63,25 @@ type Store interface {
 	List(ctx context.Context, productID, prefix, after string, limit int) ([]Document, error)
 }
 
+// Each calls see with the documents whose names begin with prefix, in byte order of the names. It
+// reads page by page: a document that is written in the meantime may be missing or be seen as it
+// was. After an error see may have had some of the documents.
+func Each(ctx context.Context, store Store, productID, prefix string, see func(Document)) error {
+	const page = 256
+	for after, more := "", true; more; {
+		docs, err := store.List(ctx, productID, prefix, after, page)
+		if err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			see(doc)
+			after = doc.Name
+		}
+		more = len(docs) == page
+	}
+	return nil
+}
+
 // Version distinguishes the states of a document. Zero is the version of a
 // document that does not exist.
 type Version uint64

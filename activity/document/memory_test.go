@@ -1,6 +1,8 @@
 package document_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -364,4 +366,29 @@ func TestMemory_evictsAndExpiresWhileInUse(t *testing.T) {
 func TestNewMemory_reportsEveryMistake(t *testing.T) {
 	_, err := document.NewMemory(&document.MemoryOptions{MaxBytes: -1, TotalBytes: -1})
 	assert.Equal(t, []string{"document.MaxBytes", "document.TotalBytes"}, musttest.Mistakes(t, err))
+}
+
+func TestEach_seesEveryDocumentOfThePrefixInOrder(t *testing.T) {
+	store := musttest.New(document.NewMemory(nil))
+	var want, got []string
+	for i := range 2*256 + 1 {
+		want = append(want, fmt.Sprintf("link/%04d", i))
+		write(t, store, document.Put(document.Document{Name: want[i]}, nil, 0))
+	}
+	write(t, store, document.Put(document.Document{Name: "session/1"}, nil, 0))
+	see := func(doc document.Document) { got = append(got, doc.Name) }
+
+	require.NoError(t, document.Each(t.Context(), store, product, "link/", see))
+
+	assert.Equal(t, want, got)
+	assert.ErrorIs(t, document.Each(t.Context(), lost{store}, product, "link/", see), errLost)
+}
+
+var errLost = errors.New("storage is unavailable")
+
+// lost is a store that cannot list.
+type lost struct{ document.Store }
+
+func (lost) List(context.Context, string, string, string, int) ([]document.Document, error) {
+	return nil, errLost
 }

@@ -124,12 +124,12 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		d.loaded = bounds.Newest
 		d.mu.Unlock()
 		if err == nil {
-			err = d.store.each(ctx, d.productID, conversationPrefix, func(doc document.Document) {
+			err = document.Each(ctx, d.store.docs, d.productID, conversationPrefix, func(doc document.Document) {
 				start = d.takeOver(doc, start)
 			})
 		}
 		if err == nil {
-			err = d.store.each(ctx, d.productID, waitingPrefix, func(doc document.Document) {
+			err = document.Each(ctx, d.store.docs, d.productID, waitingPrefix, func(doc document.Document) {
 				d.mu.Lock()
 				defer d.mu.Unlock()
 				if w, ok := decodeWaiting(doc.Value); ok {

@@ -254,7 +254,7 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 	records []record, _ Person, err error) {
 	known, mayName := of.SessionIDs, of.mayName()
 	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Clone(of.Others)
-	err = s.each(ctx, productID, conversationPrefix, func(doc document.Document) {
+	err = document.Each(ctx, s.docs, productID, conversationPrefix, func(doc document.Document) {
 		linked := slices.ContainsFunc(of.Links, func(l Link) bool { return l.documentName() == doc.Name })
 		if !linked && !mayName(doc.Value) {
 			return
@@ -320,7 +320,7 @@ func (s *session) isOf(p *Person) bool {
 // reads all waiting links of the product, each of which ends after MaxWait.
 func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []Waiting, docs []document.Document,
 	err error) {
-	err = s.each(ctx, productID, waitingPrefix, func(doc document.Document) {
+	err = document.Each(ctx, s.docs, productID, waitingPrefix, func(doc document.Document) {
 		if w, ok := decodeWaiting(doc.Value); ok && of.is(helpdesk.Contact{Email: w.Email, UserID: w.UserID}) {
 			links, docs = append(links, w), append(docs, doc)
 		}

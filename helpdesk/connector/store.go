@@ -225,22 +225,6 @@ func (s *store) unlink(ctx context.Context, productID string, of Link, sessionID
 	return err
 }
 
-// each calls see with the documents below a prefix, in the order of their names. A document created
-// in the meantime may be missing. After an error see may have had some of them.
-func (s *store) each(ctx context.Context, productID, prefix string, see func(doc document.Document)) error {
-	const page = 256
-	for after := ""; ; {
-		docs, err := s.docs.List(ctx, productID, prefix, after, page)
-		if err != nil || len(docs) == 0 {
-			return err
-		}
-		for _, doc := range docs {
-			see(doc)
-			after = doc.Name
-		}
-	}
-}
-
 // awaitStorage waits storageRetry before storage is asked again, and logs the reason, as a warning
 // once a minute for all products. It returns an error if there is no point in waiting: ctx has
 // ended, or the log is closed.

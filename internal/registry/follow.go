@@ -126,19 +126,13 @@ func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) error {
 // list applies all existing registrations, and removes the others. A product registered while
 // it runs has an entry after the bounds, so the next look reads it.
 func (r *Registry) list(ctx context.Context) error {
-	const atOnce = 100
 	listed := map[string]bool{}
-	for after, more := "", true; more; {
-		docs, err := r.log.Documents().List(ctx, OwnProduct, registrationPrefix, after, atOnce)
-		if err != nil {
-			return fmt.Errorf("registry: read registrations: %w", err)
-		}
-		for _, doc := range docs {
-			after = doc.Name
-			listed[doc.Name] = true
-			r.take(doc)
-		}
-		more = len(docs) == atOnce
+	err := document.Each(ctx, r.log.Documents(), OwnProduct, registrationPrefix, func(doc document.Document) {
+		listed[doc.Name] = true
+		r.take(doc)
+	})
+	if err != nil {
+		return fmt.Errorf("registry: read registrations: %w", err)
 	}
 	for _, id := range r.IDs() {
 		if name := registrationPrefix + id; !listed[name] {

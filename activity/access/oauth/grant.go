@@ -192,22 +192,16 @@ func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) err
 	return nil
 }
 
-// list returns the grants of a product, including ones whose code was not used yet. It reads a
-// page at a time, so a grant that changes in the meantime may be seen before or after its change.
+// list returns the grants of a product, including ones whose code was not used yet. A grant that
+// changes in the meantime may be seen before or after its change.
 func (s *Server) list(ctx context.Context, productID string) (all []stored, err error) {
-	const atOnce = 100
-	for after, more := "", true; more; {
-		docs, err := s.docs.List(ctx, productID, grantPrefix, after, atOnce)
-		if err != nil {
-			return nil, fmt.Errorf("oauth: list grants: %w", err)
+	err = document.Each(ctx, s.docs, productID, grantPrefix, func(doc document.Document) {
+		if g, err := decodeGrant(doc); err == nil {
+			all = append(all, g)
 		}
-		for _, doc := range docs {
-			after = doc.Name
-			if g, err := decodeGrant(doc); err == nil {
-				all = append(all, g)
-			}
-		}
-		more = len(docs) == atOnce
+	})
+	if err != nil {
+		return nil, fmt.Errorf("oauth: list grants: %w", err)
 	}
 	return all, nil
 }
