@@ -145,7 +145,7 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		}
 	}
 	if product.assists() {
-		start = earlierID(start, eventlog.IDAt(d.store.now().Add(-watchSpan)))
+		start = eventlog.Earlier(start, eventlog.IDAt(d.store.now().Add(-watchSpan)))
 	}
 	d.wake.Signal()
 	return start, nil
@@ -170,7 +170,7 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
 		d.join(l, s.ID, s.LinkedAt, s.Cursor.After, s.by() == byStranger)
-		start = earlierID(start, s.Cursor.After)
+		start = eventlog.Earlier(start, s.Cursor.After)
 	}
 	if c.Machine != nil {
 		l.ensureMemo().machine = c.Machine

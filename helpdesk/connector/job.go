@@ -123,14 +123,14 @@ func (j *job) plan() {
 	for i := range c.Sessions { // one may have joined without a notice seen here
 		s := &c.Sessions[i]
 		if d, at := j.d, s.Cursor.After; d.join(j.lane, s.ID, s.LinkedAt, at, s.by() == byStranger) {
-			j.from = earlierID(cmp.Or(j.from, at), at)
+			j.from = eventlog.Earlier(cmp.Or(j.from, at), at)
 		}
 	}
 	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
 		w := &want{session: c.Sessions[i], conversationID: j.lane.link().ConversationID, at: *c.unread(&c.Sessions[i]),
 			room: maxText}
 		w.Others = slices.Clip(w.Others) // the document keeps its own
-		w.from = slices.MaxFunc([]eventlog.ID{w.at.After, j.from}, eventlog.ID.Compare)
+		w.from = eventlog.Later(w.at.After, j.from)
 		j.wants = append(j.wants, w)
 	}
 }

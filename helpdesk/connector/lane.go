@@ -85,7 +85,7 @@ func (l *lane) session(id string) *laneSession {
 
 // readFrom records that there is something to write after the ID.
 func (l *lane) readFrom(id eventlog.ID) {
-	l.from = earlierID(cmp.Or(l.from, id), id)
+	l.from = eventlog.Earlier(cmp.Or(l.from, id), id)
 }
 
 // isOverdue reports whether a note should have been written long ago: its last attempt failed, or

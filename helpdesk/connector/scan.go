@@ -241,11 +241,3 @@ func (w *want) add(f found, marked bool) {
 	}
 	w.found = append(w.found, f)
 }
-
-// earlierID returns the earlier of two IDs.
-func earlierID(a, b eventlog.ID) eventlog.ID {
-	if b.Compare(a) < 0 {
-		return b
-	}
-	return a
-}

@@ -315,14 +315,7 @@ func (s start) cursor(b Bounds) (at ID, gap bool) {
 		}
 		return id, false
 	case !s.since.IsZero():
-		id := IDAt(s.since)
-		if id.Compare(b.TrimmedTo) < 0 {
-			return b.TrimmedTo, false
-		}
-		if id.Compare(b.Newest) > 0 {
-			return b.Newest, false
-		}
-		return id, false
+		return Earlier(Later(IDAt(s.since), b.TrimmedTo), b.Newest), false
 	}
 	return b.Newest, false
 }

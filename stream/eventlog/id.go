@@ -63,6 +63,22 @@ func (id ID) Compare(other ID) int {
 	return cmp.Compare(id.Seq, other.Seq)
 }
 
+// Earlier returns the earlier of two IDs.
+func Earlier(a, b ID) ID {
+	if b.Compare(a) < 0 {
+		return b
+	}
+	return a
+}
+
+// Later returns the later of two IDs.
+func Later(a, b ID) ID {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
+}
+
 // Time returns when the entry was appended, to the millisecond. It may be in the future: IDs
 // grow even after a clock was set back.
 func (id ID) Time() time.Time { return time.UnixMilli(int64(min(id.Milli, math.MaxInt64))) }

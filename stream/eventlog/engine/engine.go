@@ -146,14 +146,6 @@ func ParseKeys[T ~string | ~[]byte](packed T) []feed.Key {
 	return keys
 }
 
-// Later returns the later of two IDs.
-func Later(a, b eventlog.ID) eventlog.ID {
-	if a.Compare(b) < 0 {
-		return b
-	}
-	return a
-}
-
 // NextID returns the ID of an entry appended at now. It is always greater than newest, so IDs
 // run ahead of a clock that is set back.
 func NextID(newest eventlog.ID, now time.Time) eventlog.ID {

@@ -52,10 +52,7 @@ func (x *Erasures) add(e erasure) {
 		x.of, x.oldest = map[subject][]erasure{}, e.id
 	}
 	isLast := e.id.Compare(x.newest) > 0 // and so cannot be there yet
-	x.newest = Later(x.newest, e.id)
-	if e.id.Compare(x.oldest) < 0 {
-		x.oldest = e.id
-	}
+	x.oldest, x.newest = eventlog.Earlier(x.oldest, e.id), eventlog.Later(x.newest, e.id)
 	for _, s := range e.subjects() {
 		if all := x.of[s]; len(all) > 0 && all[len(all)-1].isRepeatedBy(e) {
 			all[len(all)-1] = e
@@ -148,9 +145,7 @@ func (x *Erasures) DropUpTo(id eventlog.ID) {
 	for s, all := range x.of {
 		x.of[s] = slices.DeleteFunc(all, func(e erasure) bool { return e.id.Compare(id) <= 0 })
 		for _, left := range x.of[s] {
-			if left.id.Compare(x.oldest) < 0 {
-				x.oldest = left.id
-			}
+			x.oldest = eventlog.Earlier(x.oldest, left.id)
 		}
 		if len(x.of[s]) == 0 {
 			delete(x.of, s)

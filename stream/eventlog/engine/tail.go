@@ -53,10 +53,10 @@ func (t *Tail) Expired(now time.Time, ttl time.Duration) eventlog.ID {
 		t.ahead = append(t.ahead, sighting{t.newest, now})
 	}
 	for len(t.ahead) > 0 && now.Sub(t.ahead[0].at) >= ttl {
-		t.expired = Later(t.expired, t.ahead[0].id)
+		t.expired = eventlog.Later(t.expired, t.ahead[0].id)
 		t.ahead = t.ahead[1:]
 	}
-	return Later(t.expired, eventlog.IDAt(now.Add(-ttl)))
+	return eventlog.Later(t.expired, eventlog.IDAt(now.Add(-ttl)))
 }
 
 // NewTail returns an empty tail of a log whose newest entry has that ID.

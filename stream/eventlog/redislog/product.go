@@ -101,7 +101,7 @@ func (p *product) announce(newest, trimmedTo eventlog.ID) {
 	defer p.mu.Unlock()
 	p.forgetUpTo(trimmedTo)
 	if p.committing {
-		p.announced = engine.Later(p.announced, newest)
+		p.announced = eventlog.Later(p.announced, newest)
 		return
 	}
 	p.hear(newest)

@@ -84,7 +84,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	p.expire()
 	if p.closed && p.end == nil && p.isCurrent(began) {
 		// Entries that others append from now on are not read here.
-		end := engine.Later(p.known, p.tail.Bounds().Newest)
+		end := eventlog.Later(p.known, p.tail.Bounds().Newest)
 		p.end = &end
 	}
 	if p.end != nil && after.Compare(*p.end) >= 0 {
@@ -102,7 +102,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 			return view{n: n}
 		}
 		p.watched = true
-		if p.known.Compare(engine.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) {
+		if p.known.Compare(eventlog.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) {
 			return p.atEnd()
 		}
 	}
@@ -165,7 +165,7 @@ func (p *product) refresh(ctx context.Context, after eventlog.ID) error {
 	case part.gap != nil:
 		p.restart(part.gap.TrimmedTo)
 	case after.Compare(part.newest) <= 0:
-		p.restart(engine.Later(after, part.trimmedTo))
+		p.restart(eventlog.Later(after, part.trimmedTo))
 		p.extend(part.entries)
 	case !p.started: // the cursor lies in the future
 		p.restart(part.newest)
@@ -259,7 +259,7 @@ func (p *product) erase(reply any) error {
 		e.Encode(id)
 		p.erased.Add(e)
 		p.mu.Lock()
-		p.erasedTo = engine.Later(p.erasedTo, id)
+		p.erasedTo = eventlog.Later(p.erasedTo, id)
 		p.mu.Unlock()
 	}
 	return nil
