@@ -84,7 +84,10 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 	next, effects, err := rules.Step(c.machine(), now, event)
 	if err == nil {
 		c.Machine = &next
-		c.Removing = slices.ContainsFunc(effects, func(e assistance.Effect) bool { _, is := e.(assistance.Remove); return is })
+		c.Removing = slices.ContainsFunc(effects, func(e assistance.Effect) bool {
+			_, removes := e.(assistance.Remove)
+			return removes
+		})
 		if _, said := event.(assistance.Message); said {
 			c.Heard = true
 		}
