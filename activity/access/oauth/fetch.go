@@ -105,11 +105,11 @@ func isDocumentURL(id string) bool {
 // error is a *[clientError]. It may take fetchTime even if ctx ends earlier: ctx only carries
 // values.
 func (f *fetcher) client(ctx context.Context, id string) (client, error) {
-	if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
-		return known.client, known.err
-	}
 	// A fetch serves several requests, so it ends by its own time only.
 	result, _, _ := f.one.Do(id, func() (any, error) {
+		if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
+			return known, nil
+		}
 		known := fetched{until: time.Now().Add(documentTTL)}
 		if known.client, known.err = f.fetch(context.WithoutCancel(ctx), id); known.err != nil {
 			known.until = time.Now().Add(failureTTL)
