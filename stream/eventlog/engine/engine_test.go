@@ -127,6 +127,17 @@ func TestErasures_costAnEntryTheirNumberNotItsActions(t *testing.T) {
 	assert.Less(t, of(1000), 50*of(1))
 }
 
+// An entry has the user and the address of its session, also where another user acted.
+func TestErasures_coverASessionsUserWhoDidNothing(t *testing.T) {
+	x := erasures(1, func(int) string { return `"user_id":"ada","session_ids":[]` })
+	entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s", Data: []byte(`{"type":"actions","session_id":"s",
+		"user_id":"ada","email":"ada@x.example","actions":[{"user_id":"bob","email":"bob@x.example"}]}`)}}
+	x.Apply(entries)
+	b, err := entries[0].Decode()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"bob", "bob@x.example", "bob"}, []string{b.UserID, b.Email, b.Actions[0].UserID})
+}
+
 // Erasures are kept for as long as the log has an entry before them.
 func TestErasures_DropUpTo_keepsLaterOnes(t *testing.T) {
 	x := erasures(3, func(i int) string { return fmt.Sprintf(`"user_id":"u%d","session_ids":[]`, i) })
