@@ -20,7 +20,7 @@ func New(c *Config) *intake.Source {
 	}
 	delete(fields, "") // events lack these
 	return intake.NewSource(intake.Form{Batch: c.Batch}, func(r *intake.Reader) intake.Decoder {
-		return &decoder{Reader: r, fields: fields, around: around, propertiesAt: c.Fields.Properties,
+		return &decoder{Reader: r, name: c.Name, fields: fields, around: around, propertiesAt: c.Fields.Properties,
 			actions: c.Actions, texts: map[string]string{}}
 	})
 }
@@ -28,6 +28,7 @@ func New(c *Config) *intake.Source {
 // decoder decodes one event at a time.
 type decoder struct {
 	*intake.Reader
+	name         string            // of the source
 	fields       map[string]string // by their paths
 	around       map[string]bool   // the paths of objects that have fields
 	propertiesAt string            // the path of the properties; "" for the event itself
@@ -77,7 +78,8 @@ func (d *decoder) object(at string) {
 	}
 }
 
-// Meaning implements [intake.Decoder]. The event's time is used without correction.
+// Meaning implements [intake.Decoder]. The event's time is used without correction. Its ID is unique
+// within the source: two systems may both count their events from 1.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := d.texts
 	name := intake.Trimmed(e["event"])
@@ -86,7 +88,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		return
 	}
 	m.Key, m.SeeksSession = e["id"], true
-	m.Event = intake.Who(e["id"], e["user_id"], e["anonymous_id"], e["email"])
+	m.Event = intake.Who(d.name+"/"+e["id"], e["user_id"], e["anonymous_id"], e["email"])
 	m.SessionID = cmp.Or(intake.UnsharedID(intake.Trimmed(e["session_id"])), m.SessionID)
 	switch typ := d.actions[name]; typ {
 	case Identify:

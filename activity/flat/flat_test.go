@@ -114,6 +114,19 @@ func TestDecode_eventsWithoutAnID(t *testing.T) {
 	assert.NotEqual(t, id(event), id(`{"name":"Clicked","device":"e"}`))
 }
 
+// The events of two sources are different ones, whatever their IDs.
+func TestDecode_IDsAreOfTheirSource(t *testing.T) {
+	ids := map[string]bool{}
+	for _, name := range []string{"orders", "billing"} {
+		c := example(t)
+		c.Name = name
+		_, err := flat.New(c).Decode([]byte(`{"name":"Clicked","id":17,"device":"d"}`), intake.Request{Arrived: now},
+			func(m *intake.Meaning) { ids[m.ID] = true })
+		require.NoError(t, err)
+	}
+	assert.Len(t, ids, 2)
+}
+
 // Without a path to the properties, they are the event's own fields.
 func TestDecode_propertiesOfTheEventItself(t *testing.T) {
 	c := example(t)
