@@ -48,7 +48,7 @@ func TestNobody_hasNoUserID(t *testing.T) {
 }
 
 // An event without a user and a session is ignored. Actions of cookieless visitors are the exception and
-// go to the stream.
+// go to the stream, without an address.
 func TestNobody_isIgnoredWithoutASession(t *testing.T) {
 	for _, session := range []any{nil, "undefined"} {
 		event := click(object{"properties.distinct_id": "anonymous", "properties.$session_id": session})
@@ -59,7 +59,8 @@ func TestNobody_isIgnoredWithoutASession(t *testing.T) {
 			"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))
 	}
 	e := eventOf(t, captureDoor,
-		click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))
+		click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil,
+			"$set": object{"email": "ada@example.com"}}))
 	assert.Equal(t, "Click Export CSV", e.Action.Title)
-	assert.Empty(t, e.SessionID+e.UserID)
+	assert.Empty(t, e.SessionID+e.UserID+e.Email)
 }

@@ -67,7 +67,7 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	}
 	reason := intake.ReasonToIgnore(&out)
 	if reason == intake.ReasonNobody && distinctID == cookieless { // the action still goes to the stream
-		reason = ""
+		reason, out.Email = "", "" // no erasure would find the address
 	}
 	return out, reason
 }
