@@ -166,7 +166,7 @@ func TestRehearsal_cleansUp(t *testing.T) {
 	r.server.Fail(helpdesktest.Fault{Method: "POST", Path: "/conversations", Status: 403})
 	said = r.ended(r.start(), 1)
 	assert.Contains(t, said, "The credentials must be allowed to create conversations and users, too.")
-	assert.Contains(t, said, "ok      clean-up", "the contact was created before")
+	assert.Regexp(t, `(?m)^ok +clean-up .*  The user is removed\.$`, said, "the contact was created before")
 
 	r.server.Heal()
 	r.server.Fail(helpdesktest.Fault{Method: "DELETE", Status: 503})
@@ -174,6 +174,11 @@ func TestRehearsal_cleansUp(t *testing.T) {
 	assert.Equal(t, 1, p.Wait(ends))
 	assert.Regexp(t, `(?s)failed  clean-up .*Delete conversation \d+ and the user liveactivity-test-\w+@example.com by `+
 		`hand`, p.Stdout.String())
+
+	r.server.Fail(helpdesktest.Fault{Method: "POST", Path: "/conversations", Status: 403})
+	p = r.start()
+	assert.Equal(t, 1, p.Wait(ends))
+	assert.Regexp(t, `(?s)failed  clean-up .*Delete the user liveactivity-test-\w+@example.com by hand`, p.Stdout.String())
 }
 
 // A test that cannot succeed creates nothing at the desk.

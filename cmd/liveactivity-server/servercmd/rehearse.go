@@ -155,7 +155,7 @@ func (r *rehearsal) account(ctx context.Context) (string, error) {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case !works:
-		return "", advise(errors.New(text), "Correct integration_config in the product file.")
+		return "", advise(errors.New(text), "If the desk is not just away, correct integration_config in the product file.")
 	}
 	return text, nil
 }
@@ -236,12 +236,16 @@ func (r *rehearsal) awaitNote(ctx context.Context, click sendFlags) (string, err
 // cleanUp removes the conversation and its user, and returns a sentence about the parts that
 // the desk cannot remove.
 func (r *rehearsal) cleanUp(ctx context.Context, email string) (string, error) {
+	begun, removed := "the user "+email, "The user is removed."
+	if id := r.begun.ConversationID; id != "" {
+		begun, removed = "conversation "+id+" and "+begun, "The conversation and its user are removed."
+	}
 	left, err := r.desk.Desk.Capabilities().Rehearser.EndRehearsal(ctx, r.begun)
 	switch {
 	case err != nil:
-		return "", advise(err, "Delete conversation "+r.begun.ConversationID+" and the user "+email+" by hand.")
+		return "", advise(err, "Delete "+begun+" by hand.")
 	case len(left) > 0:
 		return strings.Join(left, " "), nil
 	}
-	return "The conversation and its user are removed.", nil
+	return removed, nil
 }
