@@ -28,6 +28,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
+	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -677,6 +678,22 @@ type chatter struct{}
 
 func (chatter) Read(p []byte) (int, error) {
 	return copy(p, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"), nil
+}
+
+// The series of a removed product go before its streams have ended.
+func TestHandler_countsTheStreamsOfAProductAnewOnceItsSeriesAreGone(t *testing.T) {
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, nil)
+	series := &metrics.Registry{Registerer: s.metrics}
+	musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Metrics: series})) // shares them
+	former := s.subscribe(t, "", nil)
+	s.hasReaders(t, 1)
+	series.Forget(product)
+	s.subscribe(t, "", nil)
+	s.hasReaders(t, 1)
+	former.cancel()
+	waittest.Until(t, "the first has gone", func() bool { return s.handler.Readers(product) == 1 })
+	assert.Equal(t, 1, s.readers(t))
 }
 
 // brokenHijacker fails to hand its connection over for a reason of its own.

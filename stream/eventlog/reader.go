@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -30,11 +32,12 @@ type reader struct {
 	// lenient means that trimmed entries are not a gap: the reader asked for the
 	// retained entries, and has read none yet.
 	lenient bool
-	opening []byte       // sent before anything is read, with the gap that the stream may begin with
-	form    Form         // nil for the stream's own
-	check   func() error // whether the reader may still read; nil if nothing to check
-	cancel  func()       // ends the stream
-	wrote   time.Time    // time of the last write
+	opening []byte           // sent before anything is read, with the gap that the stream may begin with
+	form    Form             // nil for the stream's own
+	check   func() error     // whether the reader may still read; nil if nothing to check
+	cancel  func()           // ends the stream
+	wrote   time.Time        // time of the last write
+	counted prometheus.Gauge // of the open streams; held, because a removed product loses its series
 }
 
 // wire sends p to a client immediately. It fails if the deadline passes before all of p is
@@ -93,7 +96,8 @@ var (
 // begin opens the stream: it counts the reader and sends the opening. Exactly one call of end must
 // follow. In between, the reader's step is a follower of the log.
 func (r *reader) begin() error {
-	r.h.metrics.subscribers.WithLabelValues(r.productID).Inc()
+	r.counted = r.h.metrics.subscribers.WithLabelValues(r.productID)
+	r.counted.Inc()
 	err := r.write(r.opening)
 	r.opening = nil
 	return err
@@ -102,7 +106,7 @@ func (r *reader) begin() error {
 // end ends the stream, because of err.
 func (r *reader) end(err error) {
 	r.cancel()
-	r.h.metrics.subscribers.WithLabelValues(r.productID).Dec()
+	r.counted.Dec()
 	r.h.opts.Logger.Debug("stream ended", "product_id", r.productID, "err", err)
 }
 
