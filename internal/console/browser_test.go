@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -555,6 +556,13 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	tab.Await("the counts are explained", `!!document.querySelector(".counts")`)
 	assert.Equal(t, fmt.Sprintf("%d actions in 2 sessions; %d of them in this one.", len(recent)+4, len(recent)+1),
 		tab.Texts(".counts"))
+	f.mu.Lock() // the other session has another action, and as many as before
+	other := slices.Clone(recent[:3])
+	other[2].Title = "Click Elsewhere"
+	f.details["before"]["recent"] = other
+	f.mu.Unlock()
+	tab.Await("the answer of the tool follows", `document.querySelector(".agent pre").textContent.includes("Click Elsewhere")`)
+
 	f.mu.Lock() // another person sat here before
 	by := make([]string, len(recent)+1)
 	for i := range by {

@@ -112,7 +112,7 @@ export class PersonView {
     const { session, recent, by, notes, conversation_url: conversationURL, seen, sessions } = this.#answer;
     this.note.hidden = true;
     // The time of the look-up changes with each answer; it alone is no reason to draw anew under a reader's eyes.
-    const drawn = JSON.stringify([session, recent, by, notes, conversationURL, seen?.value.count, sessions]);
+    const drawn = JSON.stringify([session, recent, by, notes, conversationURL, seen?.value.actions, sessions]);
     if (drawn === this.#drawn) return this.#times();
     this.#drawn = drawn;
     const row = { id: session.session_id, user: session.user_id, email: session.email };
