@@ -35,6 +35,7 @@ func TestConsole(t *testing.T) {
 		"leaves markup text":                                 leavesMarkupText,
 		"goes on after the last event it was sent":           resumes,
 		"reads the list anew after a gap":                    readsAnewAfterAGap,
+		"finds nobody who was erased":                        findsNobodyWhoWasErased,
 		"says what is wrong with a key":                      saysWhatIsWrongWithAKey,
 		"reads the list again and again without the stream":  pollsWithoutTheStream,
 		"keeps its place in the list that it reads again":    keepsItsPlace,
@@ -164,6 +165,19 @@ func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 	f.send("gap", `{"requested":"x","oldest":"y"}`)
 	awaitRows(tab, "the list is read anew", "new0@example.com")
 	tab.Await("nothing of before is left", count(200))
+}
+
+func findsNobodyWhoWasErased(t *testing.T, browser context.Context) {
+	f := newFake()
+	f.rows = sessions(2, "s%d", "ada%d@example.com")
+	tab := open(t, browser, serveFake(t, f), "#/search?q=ada", fakeKey)
+	awaitRows(tab, "the search shows", "ada0@example.com", "ada1@example.com")
+	awaitLive(tab)
+	f.mu.Lock()
+	f.rows = f.rows[1:]
+	f.mu.Unlock()
+	f.send("erase", `{"product_id":"acme","user_id":"u0","session_ids":["s0"]}`)
+	tab.Await("one is left", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
 }
 
 func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {

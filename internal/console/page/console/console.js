@@ -191,7 +191,10 @@ class Console {
           sessions.take(batch);
           this.view.batch(batch);
         },
-        gap: () => this.kept.now.load(),
+        gap: () => {
+          this.kept.now.load();
+          this.kept.search.again();
+        },
         waiting: (error) => this.#say("away", error.status === 503 ? "The server is not ready" : "Reconnecting", explain(error).join(" ")),
       }, signal);
     } catch (error) {

@@ -99,6 +99,11 @@ export class SearchView {
     if (q) await this.#ask("");
   }
 
+  /** Searches anew: what was found may have been erased. */
+  again() {
+    if (this.q) this.#search(this.q);
+  }
+
   async #further() {
     await this.#ask(this.#next);
     if (this.further.hidden) this.input.focus();
