@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/origin"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // API calls a vendor's JSON API. It must not be copied, and its fields must not change
@@ -179,7 +180,7 @@ func (a *API) decode(r Request, status int, data []byte, err error, answer any) 
 // counts as refused. Explain may correct any of this.
 func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	e := &APIError{Desk: a.Desk, Op: r.Op, Status: response.StatusCode,
-		Wait:          retryAfter(response.Header, time.Now()),
+		Wait:          schedule.AskedWait(response.Header, time.Now(), maxWait),
 		Ambiguous:     response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable,
 		Misconfigured: response.StatusCode < http.StatusBadRequest}
 	if a.Explain != nil {

@@ -2,8 +2,6 @@ package helpdesk
 
 import (
 	"cmp"
-	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -40,29 +38,6 @@ func (a *API) pause(d time.Duration) {
 	if until := time.Now().Add(d); until.After(a.until) {
 		a.until = until
 	}
-}
-
-// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date, at
-// most maxWait, or zero for none. Fractions of a second are kept. A date is relative to the
-// answer's own date, since clocks differ.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	value := header.Get("Retry-After")
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, maxWait.Seconds()) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(0, at.Sub(AnsweredAt(header, now))), maxWait)
-	}
-	return 0
-}
-
-// AnsweredAt returns when an answer that arrived now was sent, by its sender's clock and
-// to the second. Without a Date header it returns now.
-func AnsweredAt(header http.Header, now time.Time) time.Time {
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		return date
-	}
-	return now
 }
 
 // maxWait bounds the pause that a desk can ask for.

@@ -265,7 +265,7 @@ func (c *connection) validate(res *http.Response) error {
 	case http.StatusOK:
 		return fmt.Errorf("stream: the server answers with %q, not with an event stream", kind)
 	}
-	c.call.wait = retryAfter(res.Header, time.Now())
+	c.call.wait = schedule.AskedWait(res.Header, time.Now(), maxRetryAfter)
 	return fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 }
 
@@ -275,11 +275,7 @@ func (c *connection) open(res *http.Response) {
 	c.remote.connected.Add(1)
 	c.remote.stats.add(func(s *ConsumerStats) { s.Connects++ })
 	c.remote.opts.Logger.Info("stream is open", "after", c.call.after)
-	begun, err := http.ParseTime(res.Header.Get("Date")) // by the server's clock
-	if err != nil {
-		begun = c.opened
-	}
-	begun = begun.Add(-startMargin).Truncate(time.Second)
+	begun := schedule.AnsweredAt(res.Header, c.opened).Add(-startMargin).Truncate(time.Second)
 	if c.call.after == "" && c.call.since.IsZero() {
 		// Start from now: if the connection is cut before anything arrives, the
 		// next one must not begin later.
@@ -344,19 +340,6 @@ func detailOf(res *http.Response) string {
 
 // maxRetryAfter is the longest wait that a server can ask for.
 const maxRetryAfter = 5 * time.Minute
-
-// retryAfter returns the wait in the header Retry-After, given in seconds or as a
-// date, and zero without one.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
-	}
-	return 0
-}
 
 // receive delivers an event and, once it is accepted, moves the position from which
 // the next connection resumes. An unknown event moves the position as well; a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // All requests of an app share one rate limit per window. See
@@ -18,7 +19,7 @@ const (
 // limits returns the rate limit in an answer's headers, and records Intercom's clock.
 func (c *Client) limits(_ helpdesk.Request, header http.Header) []helpdesk.Limit {
 	now := time.Now()
-	c.skew.Store(int64(helpdesk.AnsweredAt(header, now).Sub(now)))
+	c.skew.Store(int64(schedule.AnsweredAt(header, now).Sub(now)))
 	remaining, err := strconv.Atoi(header.Get("X-RateLimit-Remaining"))
 	if err != nil {
 		return nil
@@ -42,5 +43,5 @@ func untilReset(now time.Time, header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return min(max(0, time.Unix(window, 0).Sub(helpdesk.AnsweredAt(header, now))), maxWindow)
+	return min(max(0, time.Unix(window, 0).Sub(schedule.AnsweredAt(header, now))), maxWindow)
 }
