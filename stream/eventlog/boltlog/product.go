@@ -126,11 +126,7 @@ func (p *product) account() {
 // product that has to lose entries from the file, with their keys, if that is not enough. The
 // caller holds no product's lock.
 func (l *Log) balance() *product {
-	for {
-		p, over := l.shares.Excess()
-		if !over {
-			return nil
-		}
+	for p, over := l.shares.Excess(); over; p, over = l.shares.Excess() {
 		p.mu.Lock()
 		shrunk := p.tail.Shrink(p.tail.Bytes()-1, nil) > 0 // by one entry: then another product may be next
 		p.account()
@@ -139,6 +135,7 @@ func (l *Log) balance() *product {
 			return p
 		}
 	}
+	return nil
 }
 
 // lighten is the operation that trims the product's oldest entries to save memory, at most

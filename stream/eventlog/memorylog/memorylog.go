@@ -197,11 +197,7 @@ func (p *product) add(entries []eventlog.Entry, now time.Time, r eventlog.Retent
 // balance trims entries while all products together exceed the total. The caller holds no
 // product's lock.
 func (l *Log) balance() {
-	for {
-		p, over := l.shares.Excess()
-		if !over {
-			return
-		}
+	for p, over := l.shares.Excess(); over; p, over = l.shares.Excess() {
 		p.mu.Lock()
 		p.shrink(p.tail.Bytes() - 1) // by one entry, since another may then be the largest
 		p.mu.Unlock()

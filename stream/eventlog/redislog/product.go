@@ -187,11 +187,7 @@ func (p *product) account() { p.share.Set(p.tail.Bytes(), p.tail.Len() > 1) }
 // balance shortens tails while all products together hold too much. The entries stay in
 // Redis. The caller holds no product's lock.
 func (l *Log) balance() {
-	for {
-		p, over := l.shares.Excess()
-		if !over {
-			return
-		}
+	for p, over := l.shares.Excess(); over; p, over = l.shares.Excess() {
 		p.mu.Lock()
 		p.tail.Shrink(p.tail.Bytes()-1, nil) // by one entry: then another product may be next
 		p.account()
