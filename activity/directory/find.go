@@ -66,28 +66,27 @@ func (d *Directory) Live(ctx context.Context, store recent.Store, productID, use
 // was highest. If events without a session, or in a user's own, stated it at a higher standing, or no
 // other event did, the session is the one where their user acted last in store, among those that state
 // no other address and have no lower standing; the user's own comes last. Without such a session it is
-// the former. That user is returned with or without a session. Case does not matter, and an empty
-// address has neither.
+// the former. Case does not matter, and an empty address has none.
 func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID, email string) (
-	sessionID, userID string, err error) {
+	sessionID string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	last, owner := docs[0].fact, docs[0].fact.Owner
 	if owner == nil {
-		return last.SessionID, "", nil
+		return last.SessionID, nil
 	}
 	_, isLive, err := d.Session(ctx, productID, last.SessionID)
 	if err != nil || isLive && last.Standing >= owner.Standing {
-		return last.SessionID, owner.UserID, err
+		return last.SessionID, err
 	}
 	ids, known, err := d.Live(ctx, store, productID, owner.UserID)
 	for i, s := range known {
 		switch {
 		case s.UserID != owner.UserID, s.Standing < owner.Standing, s.Email != "" && !strings.EqualFold(s.Email, email):
 		case !isOwn(ids[i], owner.UserID):
-			return ids[i], owner.UserID, nil
+			return ids[i], nil
 		case sessionID == "":
 			sessionID = ids[i]
 		}
@@ -95,7 +94,7 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	if sessionID == "" && isLive {
 		sessionID = last.SessionID
 	}
-	return sessionID, owner.UserID, err
+	return sessionID, err
 }
 
 // Leads returns the session where an email address was last seen and, if events without a session stated it,

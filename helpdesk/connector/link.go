@@ -332,7 +332,7 @@ func (l *linker) linkFound(ctx context.Context, c linkClaim, sessionID string) (
 // known by another address.
 func (l *linker) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	if contact.Email != "" {
-		sessionID, _, err := l.store.dir.SessionOf(ctx, l.store.log.Activity(), productID, contact.Email)
+		sessionID, err := l.store.dir.SessionOf(ctx, l.store.log.Activity(), productID, contact.Email)
 		if err != nil {
 			return "", err
 		}

@@ -131,7 +131,7 @@ func (r *reading) addSubject(userID, sessionID string) {
 // person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
-	id, _, err := r.view.dir.SessionOf(r.ctx, r.view.store, r.productID, email)
+	id, err := r.view.dir.SessionOf(r.ctx, r.view.store, r.productID, email)
 	if err != nil || id == "" {
 		return err
 	}
