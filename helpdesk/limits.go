@@ -3,6 +3,8 @@ package helpdesk
 import (
 	"cmp"
 	"time"
+
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // Limit is a rate limit of an account, as an answer of the desk states it.
@@ -34,11 +36,7 @@ func (a *API) noteLimits(limits []Limit) {
 
 // pause extends the pause of all requests. Answers may arrive in a different order than they were
 // made, so it never shortens the pause. The caller holds mu.
-func (a *API) pause(d time.Duration) {
-	if until := time.Now().Add(d); until.After(a.until) {
-		a.until = until
-	}
-}
+func (a *API) pause(d time.Duration) { a.until = schedule.Later(a.until, time.Now().Add(d)) }
 
 // maxWait bounds the pause that a desk can ask for.
 const maxWait = time.Hour

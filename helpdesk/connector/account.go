@@ -62,17 +62,13 @@ func (a *account) opens(now time.Time, strange bool) (at time.Time, ok bool) {
 	at, ok = a.until, a.room() > 0
 	if ok && strange {
 		turn, isTurn := a.turn(now)
-		at, ok = later(at, turn), isTurn && a.strange < maxStrange
+		at, ok = schedule.Later(at, turn), isTurn && a.strange < maxStrange
 	}
 	return at, ok
 }
 
 // pause blocks all requests for a time. It never shortens a pause.
-func (a *account) pause(d time.Duration) {
-	if until := time.Now().Add(d); until.After(a.until) {
-		a.until = until
-	}
-}
+func (a *account) pause(d time.Duration) { a.until = schedule.Later(a.until, time.Now().Add(d)) }
 
 // isClosed reports whether no request may be made now, not even a probe.
 func (a *account) isClosed() bool { return time.Now().Before(a.until) }

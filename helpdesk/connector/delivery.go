@@ -331,12 +331,12 @@ func (d *delivery) wait() (wait time.Duration, busy bool) {
 			due, some := lanes.Next()
 			busy = busy || some && !due.After(keep)
 			if opens, ok := a.opens(now, lanes == &a.turns.lanes); ok && some {
-				at = sooner(at, later(due, opens))
+				at = sooner(at, schedule.Later(due, opens))
 			}
 		}
 	}
 	if len(d.waiting) > 0 {
-		at = sooner(at, later(d.lookAgain, now))
+		at = sooner(at, schedule.Later(d.lookAgain, now))
 	}
 	busy = busy || !at.After(keep)
 	if ask, some := d.watch.asks.Next(); some {

@@ -265,7 +265,7 @@ func (j *job) view() *view {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)),
-		calm: later(j.calm(), d.store.logTime(j.settles)), strange: after(j.r.StrangeAt, j.product.Notes.Interval),
+		calm: schedule.Later(j.calm(), d.store.logTime(j.settles)), strange: after(j.r.StrangeAt, j.product.Notes.Interval),
 		unfinished: j.unfinished, desk: j.desk, can: j.can, notes: j.product.Notes, wants: j.wants,
 		models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.memo; m != nil {
@@ -387,7 +387,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		return j.offer(ctx, id, s)
 	case kindFind:
 		// An equal offer from before is a different one; a desk's times may be whole seconds.
-		since := later(s.find.Since.Add(-clockMargin), s.find.After.Add(time.Second))
+		since := schedule.Later(s.find.Since.Add(-clockMargin), s.find.After.Add(time.Second))
 		ask(func(ctx context.Context) (err error) {
 			o.id, o.yes, err = j.can.Offerer.FindOffer(ctx, id, s.find.Offer, since)
 			return err

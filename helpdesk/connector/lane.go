@@ -170,7 +170,7 @@ func (d *delivery) arrived(l *lane, s *laneSession, after eventlog.ID, appended,
 // quiet returns when the actions of a lane are due if one was added now. The longest wait for
 // quiet counts from since.
 func (l *lane) quiet(now time.Time, debounce time.Duration) time.Time {
-	return later(schedule.Quiet(l.since, now, debounce), l.calm)
+	return schedule.Later(schedule.Quiet(l.since, now, debounce), l.calm)
 }
 
 // newLink is the linkedAt of a link whose document was not read yet: it is the session's newest.

@@ -8,6 +8,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // kind is a kind of step.
@@ -182,7 +183,7 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	case v.can.Replier == nil || !v.replies || v.can.Chats && len(v.can.SignedBy) == 0:
 		return drop("dropped")
 	case !m.Begun.IsZero():
-		if at := later(v.settled, m.Begun.Add(settleTime)); at.After(v.now) {
+		if at := schedule.Later(v.settled, m.Begun.Add(settleTime)); at.After(v.now) {
 			return nil, at
 		}
 		return &step{kind: kindReply, message: m, doubt: true}, time.Time{}
@@ -257,7 +258,7 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 	if s := c.nextActions(v, strange); s != nil {
 		calm := v.calm
 		if strange {
-			calm = later(calm, v.strange)
+			calm = schedule.Later(calm, v.strange)
 		}
 		if calm.After(v.now) && v.unfinished != s.want.ID {
 			return nil, calm
@@ -400,14 +401,6 @@ func keptOf(all []found) (actions []activity.Action) {
 		}
 	}
 	return actions
-}
-
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // without returns a list without the strings of another.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/quickreply"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -81,7 +82,7 @@ type question struct {
 func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	tc := contextOf(w, s, q)
 	tooLate := w.newest().Add(WindowSpan) // there are no actions by then
-	moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
+	moment := schedule.Earlier(q.of, q.now)
 	d := Decision{Reason: NoMatch}
 	for _, t := range c.triggers {
 		seen := unused(tc, m.Fired[t.ID()].Used)
@@ -112,7 +113,7 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 // contextOf returns the triggers' view of a session. It drops the actions that are too old from
 // the window.
 func contextOf(w *Window, s Session, q question) proactive.TriggerContext {
-	now := later(q.now, w.newest())
+	now := schedule.Later(q.now, w.newest())
 	w.trim(now.Add(-WindowSpan))
 	n := len(w.Actions)
 	tc := proactive.TriggerContext{CanonicalURLs: make([]string, n), Actions: w.Actions[:n:n], Now: now.UTC(),

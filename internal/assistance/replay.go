@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // Replay plays the actions of one session against a simulated desk, in simulated time,
@@ -94,7 +95,7 @@ func (r *Replay) Step(e Event, now time.Time) error {
 func (r *Replay) Pass(to time.Time) {
 	for {
 		due, tick := r.core.Due(r.machine)
-		due = later(due, r.retry)
+		due = schedule.Later(due, r.retry)
 		ask := !r.asked.IsZero() && (!tick || !r.asked.After(due))
 		if ask {
 			due = r.asked

@@ -7,6 +7,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -61,7 +62,7 @@ func (w *Window) newest() time.Time {
 func (w *Window) Add(a activity.Action, now time.Time) {
 	at := a.Start()
 	w.count = max(w.count, a.Index+1)
-	oldest := later(later(now, at), w.newest()).Add(-WindowSpan)
+	oldest := schedule.Later(schedule.Later(now, at), w.newest()).Add(-WindowSpan)
 	w.trim(oldest)
 	place := len(w.Actions)
 	for place > 0 && w.Actions[place-1].At.After(at) {
@@ -92,11 +93,4 @@ func (w *Window) trim(oldest time.Time) {
 		gone++
 	}
 	w.Actions = slices.Delete(w.Actions, 0, gone)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -401,11 +401,23 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 // whose newest arrived at last: once it has been quiet for the debounce time, but
 // at most max(10 s, 3 × debounce) after first.
 func Quiet(first, last time.Time, debounce time.Duration) time.Time {
-	due, latest := last.Add(debounce), first.Add(max(leastMaxDelay, 3*debounce))
-	if due.After(latest) {
-		return latest
+	return Earlier(last.Add(debounce), first.Add(max(leastMaxDelay, 3*debounce)))
+}
+
+// Earlier returns the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
-	return due
+	return a
+}
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // Backoff limits the pauses between attempts.

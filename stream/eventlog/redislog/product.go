@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -145,9 +146,7 @@ func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 // checked records the newest ID as of a time before the request.
 func (p *product) checked(newest eventlog.ID, at time.Time) {
 	p.hear(newest)
-	if at.After(p.checkedAt) {
-		p.checkedAt = at
-	}
+	p.checkedAt = schedule.Later(p.checkedAt, at)
 }
 
 // appended gives entries of this process their IDs. If the tail ends right before them, at
