@@ -173,9 +173,10 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
-		s.people = person.New(s.engine, s.dir, s.connector, s.presence.List)
-		s.agents = agentview.New(store, s.engine.Now, s.dir, s.connector, s.agentSettings, s.presence.First,
-			o.Retention.TTL, o.MaxEvents)
+		s.people = &person.People{Log: s.engine, Directory: s.dir, Desks: s.connector, List: s.presence.List}
+		s.agents = &agentview.View{Store: store, Now: s.engine.Now, Directory: s.dir, Desks: s.connector,
+			Product: s.agentSettings, First: s.presence.First, TTL: cmp.Or(o.Retention.TTL, activity.DefaultTTL),
+			MaxEvents: cmp.Or(o.MaxEvents, recent.DefaultMaxEvents)}
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.followDesks)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})

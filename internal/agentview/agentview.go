@@ -19,27 +19,19 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// View reads contexts. It is safe for concurrent use and keeps nothing between calls.
+// View reads contexts. All fields are required. It is safe for concurrent use and keeps nothing
+// between calls.
 type View struct {
-	store recent.Store
-	now   func() time.Time // by the log's clock, from which actions take their times
-	dir   *directory.Directory
-	desks *connector.Connector
-	// product returns a product's desks and the prompt for its agents. It is called once for
+	Store     recent.Store
+	Now       func() time.Time // by the log's clock, from which actions take their times
+	Directory *directory.Directory
+	Desks     *connector.Connector
+	// Product returns a product's desks and the prompt for its agents. It is called once for
 	// each answer.
-	product func(productID string) (connector.Product, string, error)
-	first   func(productID, sessionID string) float64 // start of a session, in epoch seconds; 0 if unknown
-	ttl     time.Duration                             // lifetime of actions; never zero
-	max     int                                       // maximum actions kept of a user, and in an answer; never zero
-}
-
-// New returns a view. A zero ttl is activity.DefaultTTL, a zero maxEvents recent.DefaultMaxEvents.
-func New(store recent.Store, now func() time.Time, dir *directory.Directory, desks *connector.Connector,
-	product func(productID string) (connector.Product, string, error), first func(productID, sessionID string) float64,
-	ttl time.Duration, maxEvents int,
-) *View {
-	return &View{store, now, dir, desks, product, first,
-		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
+	Product   func(productID string) (connector.Product, string, error)
+	First     func(productID, sessionID string) float64 // start of a session, in epoch seconds; 0 if unknown
+	TTL       time.Duration                             // lifetime of actions
+	MaxEvents int                                       // maximum actions kept of a user, and in an answer
 }
 
 // reading is the state of one call of Read, filled step by step: findPerson sets subjects,
@@ -95,7 +87,7 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 // findPerson finds the person's user, or the session without a user; a conversation may have several
 // of one person. If there are none, the answer is empty.
 func (r *reading) findPerson() (err error) {
-	if r.product, r.answer.Prompt, err = r.view.product(r.productID); err != nil {
+	if r.product, r.answer.Prompt, err = r.view.Product(r.productID); err != nil {
 		return err
 	}
 	r.sure = activity.Signed
@@ -131,11 +123,11 @@ func (r *reading) addSubject(userID, sessionID string) {
 // person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
-	id, err := r.view.dir.SessionOf(r.ctx, r.view.store, r.productID, email)
+	id, err := r.view.Directory.SessionOf(r.ctx, r.view.Store, r.productID, email)
 	if err != nil || id == "" {
 		return err
 	}
-	s, _, err := r.view.dir.Session(r.ctx, r.productID, id)
+	s, _, err := r.view.Directory.Session(r.ctx, r.productID, id)
 	switch {
 	case err != nil:
 		return err
@@ -145,7 +137,7 @@ func (r *reading) findEmail() error {
 		return nil
 	}
 	users := s.Identified()
-	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
+	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
 	if i := slices.IndexFunc(emails, func(e string) bool { return strings.EqualFold(e, email) }); i >= 0 {
 		r.addSubject(users[i], "")
 	}
@@ -165,7 +157,7 @@ func (r *reading) findConversation() error {
 			r.ids = append(r.ids, l.SessionID)
 		}
 	}
-	known, err := r.view.dir.Sessions(r.ctx, r.productID, r.ids...)
+	known, err := r.view.Directory.Sessions(r.ctx, r.productID, r.ids...)
 	if err != nil {
 		return err
 	}
@@ -196,7 +188,7 @@ func (r *reading) addOne(all []participant) error {
 	for i := range all {
 		users[i] = all[i].user
 	}
-	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
+	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
 	r.ids = nil
 	person := -1
 	for i := 0; i < len(users) && err == nil; i++ {
@@ -229,7 +221,7 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 		if q.Desk != "" && q.Desk != name {
 			continue
 		}
-		sessions, err := r.view.desks.Conversation(r.ctx, r.productID,
+		sessions, err := r.view.Desks.Conversation(r.ctx, r.productID,
 			connector.Link{Desk: name, ConversationID: q.ConversationID})
 		switch {
 		case err != nil:
@@ -250,7 +242,7 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 // and its session were requested.
 func (r *reading) readActions() error {
 	for i, subject := range r.subjects {
-		s, err := r.view.store.Recent(r.ctx, r.productID, subject, math.MaxInt)
+		s, err := r.view.Store.Recent(r.ctx, r.productID, subject, math.MaxInt)
 		if err != nil {
 			return err
 		}
@@ -288,7 +280,7 @@ func (r *reading) readSessions() error {
 			ids = append(ids, id)
 		}
 	}
-	known, err := r.view.dir.Sessions(r.ctx, r.productID, ids...)
+	known, err := r.view.Directory.Sessions(r.ctx, r.productID, ids...)
 	if err != nil {
 		return err
 	}
@@ -361,7 +353,7 @@ func (r *reading) address() error {
 	if c.Email = cmp.Or(r.query.Email, r.sessions[from].Email); c.Email != "" || r.userID == "" {
 		return nil
 	}
-	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, r.userID)
+	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, r.userID)
 	if err == nil {
 		c.Email = emails[0]
 	}
@@ -384,7 +376,7 @@ func (r *reading) findLink() error {
 	if r.link.Desk == "" {
 		return nil
 	}
-	sessions, err := r.view.desks.Conversation(r.ctx, r.productID, r.link)
+	sessions, err := r.view.Desks.Conversation(r.ctx, r.productID, r.link)
 	summaries := make(map[string]string, len(sessions))
 	for _, l := range sessions {
 		summaries[l.SessionID] = l.Summary

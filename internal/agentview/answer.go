@@ -14,7 +14,7 @@ import (
 // buildAnswer builds the answer from everything read so far. It reads nothing more, and the clock only
 // once.
 func (r *reading) buildAnswer(after recent.Position) (err error) {
-	now := r.view.now()
+	now := r.view.Now()
 	c := &r.answer
 	c.ProductID, c.UserID, c.AsOf = r.productID, r.userID, activity.Seconds(now)
 	c.SessionIDs = append([]string{}, r.ids...)
@@ -35,7 +35,7 @@ func (r *reading) buildAnswer(after recent.Position) (err error) {
 	if len(r.seen) > 0 {
 		last, err = r.setPage(now)
 	}
-	c.Render(found, earlier, r.query.MaxChars, r.view.ttl, last, r.unverified(standing))
+	c.Render(found, earlier, r.query.MaxChars, r.view.TTL, last, r.unverified(standing))
 	return err
 }
 
@@ -64,8 +64,8 @@ func (r *reading) requested(after recent.Position) (found recent.Records, earlie
 		})
 	}
 	limit := r.query.Limit
-	if limit < 1 || limit > r.view.max {
-		limit = r.view.max
+	if limit < 1 || limit > r.view.MaxEvents {
+		limit = r.view.MaxEvents
 	}
 	excess := max(0, len(found)-limit)
 	if isSince {
@@ -85,7 +85,7 @@ func (r *reading) setPage(now time.Time) (sessionID string, err error) {
 	c := &r.answer
 	c.CanonicalURL = actions[0].CanonicalURL
 	c.Page = activity.PageName(c.CanonicalURL)
-	if at := r.view.first(r.productID, on.Session); at > 0 && len(r.seen) >= r.view.max {
+	if at := r.view.First(r.productID, on.Session); at > 0 && len(r.seen) >= r.view.MaxEvents {
 		first = min(first, int64(at*1e6)) // earlier actions are no longer kept
 	}
 	ago := func(micros int64) float64 { return max(0, now.Sub(time.UnixMicro(micros)).Seconds()) }

@@ -44,12 +44,12 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 		return Erased{}, err
 	}
 	links := f.links()
-	changes, err := p.dir.Forget(ctx, productID, directory.Person{UserIDs: f.userIDs, Visitors: f.visitors(),
+	changes, err := p.Directory.Forget(ctx, productID, directory.Person{UserIDs: f.userIDs, Visitors: f.visitors(),
 		Emails: f.emails, Address: f.address, SessionIDs: links.SessionIDs, Others: links.Others})
 	if err != nil {
 		return Erased{}, fmt.Errorf("person: %w", err)
 	}
-	plan, err := p.connector.Erase(ctx, productID, links, redact)
+	plan, err := p.Desks.Erase(ctx, productID, links, redact)
 	if err != nil {
 		return Erased{}, fmt.Errorf("person: %w", err)
 	}
@@ -58,12 +58,12 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 		data, _ := json.Marshal(e) // of texts: it never fails
 		entries = append(entries, eventlog.Entry{Data: data})
 	}
-	if err := p.log.Append(ctx, productID, append(entries, plan.Entries...),
+	if err := p.Log.Append(ctx, productID, append(entries, plan.Entries...),
 		append(changes, plan.Changes...)...); err != nil {
 		return Erased{}, fmt.Errorf("person: erase: %w", err)
 	}
 	// An engine that can take back its last commit has the removed data until the next one.
-	if _, err := p.log.Documents().Write(ctx, productID, document.Check(document.Document{Name: nothing})); err != nil {
+	if _, err := p.Log.Documents().Write(ctx, productID, document.Check(document.Document{Name: nothing})); err != nil {
 		return Erased{}, fmt.Errorf("person: erase: %w", err)
 	}
 	return Erased{Actions: f.actions(), Sessions: len(f.sessions), Conversations: plan.Conversations,

@@ -72,7 +72,7 @@ func (p *People) Export(ctx context.Context, productID string, q Query) (*Export
 		}
 		e.Sessions = append(e.Sessions, s)
 	}
-	if e.Conversations, e.WaitingLinks, err = p.connector.Kept(ctx, productID, f.links()); err != nil {
+	if e.Conversations, e.WaitingLinks, err = p.Desks.Kept(ctx, productID, f.links()); err != nil {
 		return nil, fmt.Errorf("person: %w", err)
 	}
 	return e, p.readLog(ctx, productID, f.erasures(productID), e)
@@ -93,7 +93,7 @@ func (s *session) export(f *found) (out Session, err error) {
 // readLog adds the person's entries of the log to an export, from the oldest to the newest at
 // the time of the call. It skips entries that are trimmed in the meantime.
 func (p *People) readLog(ctx context.Context, productID string, erasures []*feed.Erasure, e *Export) error {
-	bounds, err := p.log.Bounds(ctx, productID)
+	bounds, err := p.Log.Bounds(ctx, productID)
 	if err != nil {
 		return fmt.Errorf("person: read the log: %w", err)
 	}
@@ -126,7 +126,7 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*feed
 func (p *People) read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	return p.log.Read(ctx, productID, after, into)
+	return p.Log.Read(ctx, productID, after, into)
 }
 
 // addEntry adds the person's part of an entry. Once maxLog is exceeded it adds nothing

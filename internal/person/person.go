@@ -28,21 +28,14 @@ import (
 // a *[activity.QueryError].
 type Query struct{ UserID, Email string }
 
-// People finds persons. It is safe for concurrent use. Export and erasure use the same
-// search.
+// People finds persons. All fields are required. It is safe for concurrent use. Export and erasure
+// use the same search.
 type People struct {
-	log       eventlog.Log
-	dir       *directory.Directory
-	connector *connector.Connector
-	list      func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
-}
-
-// New returns the People of a log, whose sessions are recorded in dir. The function list
-// lists the live sessions, including everything accepted before its call.
-func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
-	list func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error),
-) *People {
-	return &People{log: log, dir: dir, connector: desks, list: list}
+	Log       eventlog.Log
+	Directory *directory.Directory // of the log's sessions
+	Desks     *connector.Connector
+	// List lists the live sessions, including everything accepted before its call.
+	List func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 }
 
 // found is a person: user IDs and addresses, sessions, and the actions outside any session.
@@ -108,14 +101,14 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 	if err != nil {
 		return nil, nil, err
 	}
-	last, user, err := p.dir.Leads(ctx, productID, email)
+	last, user, err := p.Directory.Leads(ctx, productID, email)
 	if err != nil {
 		return nil, nil, err
 	}
 	if last != "" {
 		ids = append(ids, last)
 	}
-	known, err := p.dir.Sessions(ctx, productID, ids...)
+	known, err := p.Directory.Sessions(ctx, productID, ids...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +118,7 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 	}
 	slices.Sort(users)
 	users = slices.DeleteFunc(slices.Compact(users), func(id string) bool { return id == "" })
-	emails, err := p.dir.EmailsOf(ctx, productID, users...)
+	emails, err := p.Directory.EmailsOf(ctx, productID, users...)
 	for i := range emails {
 		if strings.EqualFold(emails[i], email) {
 			theirs = append(theirs, users[i])
@@ -138,11 +131,11 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 // outside any session to f. If nothing is stored about the user's actions in a session, an
 // address may still lead to it.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
-	emails, err := p.dir.EmailsOf(ctx, productID, userID)
+	emails, err := p.Directory.EmailsOf(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
-	owned, err := p.dir.Owned(ctx, productID, userID)
+	owned, err := p.Directory.Owned(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +147,7 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 		ids = append(ids, led...)
 		f.addEmail(email)
 	}
-	acted, outside, err := p.log.Activity().Sessions(ctx, productID, userID)
+	acted, outside, err := p.Log.Activity().Sessions(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +159,11 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 // ledTo returns the session in which an address was last seen, if it is one of the user's
 // sessions: anybody may state the address.
 func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
-	id, _, err := p.dir.Leads(ctx, productID, email)
+	id, _, err := p.Directory.Leads(ctx, productID, email)
 	if err != nil || id == "" {
 		return nil, err
 	}
-	known, err := p.dir.Sessions(ctx, productID, id)
+	known, err := p.Directory.Sessions(ctx, productID, id)
 	if err != nil || known[0].UserID != userID && !slices.Contains(known[0].Identified(), userID) {
 		return nil, err
 	}
@@ -188,7 +181,7 @@ func (p *People) listed(
 		prefix = before
 	}
 	for q := (sessions.Query{Limit: sessions.MaxLimit, Prefix: prefix}); ; {
-		listing, err := p.list(ctx, productID, q)
+		listing, err := p.List(ctx, productID, q)
 		if err != nil {
 			return nil, err
 		}
@@ -207,12 +200,12 @@ func (p *People) listed(
 // open reads a person's sessions into found. It must come last, because all user IDs
 // decide whether a session is shared.
 func (p *People) open(ctx context.Context, productID string, f *found, ids []string) error {
-	known, err := p.dir.Sessions(ctx, productID, ids...)
+	known, err := p.Directory.Sessions(ctx, productID, ids...)
 	if err != nil {
 		return err
 	}
 	for i, id := range ids {
-		recorded, err := p.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, math.MaxInt)
+		recorded, err := p.Log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, math.MaxInt)
 		if err != nil {
 			return err
 		}
