@@ -54,8 +54,7 @@ func (a Action) Label() string {
 	case TypeError:
 		return strings.TrimPrefix(strings.TrimPrefix(a.Title, "Error"), " ")
 	}
-	label, _ := strings.CutPrefix(a.Title, titlePrefix(a.Type))
-	return label
+	return strings.TrimPrefix(a.Title, titlePrefix(a.Type))
 }
 
 // fold returns s on one line without invisible characters.

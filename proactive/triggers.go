@@ -80,13 +80,7 @@ func (d Dwell) Evaluate(c TriggerContext) (Result, bool) {
 // Again implements [Timed]: it returns when the user will have stayed long enough, and
 // false if there are too many actions or the page is unknown.
 func (d Dwell) Again(c TriggerContext) (time.Time, bool) {
-	after, most := d.After, d.MaxActions
-	if after <= 0 {
-		after = time.Minute
-	}
-	if most <= 0 {
-		most = 5
-	}
+	after, most := cmp.Or(max(0, d.After), time.Minute), cmp.Or(max(0, d.MaxActions), 5)
 	page, first := c.Page(), len(c.Actions)
 	if page == "" {
 		return time.Time{}, false

@@ -101,9 +101,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		e = &Error{Status: http.StatusInternalServerError, Detail: "Something went wrong inside the server.", Cause: err}
 	}
 	report(w, e)
-	for key, values := range e.Header {
-		w.Header()[key] = values
-	}
+	maps.Copy(w.Header(), e.Header)
 	control := http.NewResponseController(w)
 	unread := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 	if unread {

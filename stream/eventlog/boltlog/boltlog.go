@@ -92,7 +92,7 @@ type Log struct {
 	db        *bolt.DB
 	group     *groupcommit.Group[*operation]
 	finish    func(*bolt.Tx) error // commits; tests make it fail
-	commits   int                  // the newest transaction; owned, like broken, by the committing goroutine
+	commits   int                  // the newest transaction; owned, like broken, by the one goroutine that commits
 	broken    error                // why no further commit is possible, or nil
 	logger    *slog.Logger
 	shares    *fair.Shares[*product]
@@ -101,9 +101,8 @@ type Log struct {
 	closed atomic.Bool // operations made from now on do not append
 
 	// mu guards products. A product is added when it is first used, and never removed. mu may be
-	// held while a product's lock is taken, never the other way round. Groups of operations are
-	// committed one at a time, in order; the committing goroutine owns commits and broken. The
-	// other fields that change synchronize themselves.
+	// held while a product's lock is taken, never the other way round. The other fields that
+	// change synchronize themselves.
 	mu       sync.Mutex
 	products map[string]*product
 }
