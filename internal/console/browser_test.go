@@ -575,7 +575,8 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	other[2].Title = "Click Elsewhere"
 	f.details["before"]["recent"] = other
 	f.mu.Unlock()
-	tab.Await("the answer of the tool follows", `document.querySelector(".agent pre").textContent.includes("Click Elsewhere")`)
+	tab.Await("the answer of the tool follows",
+		`document.querySelector(".agent pre").textContent.includes("Click Elsewhere")`)
 
 	f.mu.Lock() // another person sat here before
 	by := make([]string, len(recent)+1)

@@ -130,8 +130,8 @@ func TestErasures_costAnEntryTheirNumberNotItsActions(t *testing.T) {
 // An entry has the user and the address of its session, also where another user acted.
 func TestErasures_coverASessionsUserWhoDidNothing(t *testing.T) {
 	x := erasures(1, func(int) string { return `"user_id":"ada","session_ids":[]` })
-	entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s", Data: []byte(`{"type":"actions","session_id":"s",
-		"user_id":"ada","email":"ada@x.example","actions":[{"user_id":"bob","email":"bob@x.example"}]}`)}}
+	entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s", Data: []byte(`{"type":"actions",
+		"session_id":"s","user_id":"ada","email":"ada@x.example","actions":[{"user_id":"bob","email":"bob@x.example"}]}`)}}
 	x.Apply(entries)
 	b, err := entries[0].Decode()
 	require.NoError(t, err)
