@@ -81,7 +81,7 @@ func Handler(files fs.FS, folder string) http.Handler {
 var shared embed.FS
 
 // ServeFile serves a page's file or, if it is missing, the file with this name that all
-// pages share, which is dom.js. Clients revalidate it by its digest at every use. A missing
+// pages share. Clients revalidate it by its digest at every use. A missing
 // file is a 404. The name is a path in files; fs.FS allows no path that leads outside.
 func ServeFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) error {
 	body, err := fs.ReadFile(files, name)

@@ -1,25 +1,9 @@
 // What the portal knows: the session's id and the vendors, for as long as the tab lives.
 
+import { keep, kept } from "./tab.js";
+
 const sessionKey = "portal.session";
 const vendorsKey = "portal.vendors";
-
-/** Storage may be forbidden; then the page forgets when it is left. */
-const storage = {
-  get(key) {
-    try {
-      return sessionStorage.getItem(key);
-    } catch {
-      return null;
-    }
-  },
-  set(key, value) {
-    try {
-      sessionStorage.setItem(key, value);
-    } catch {
-      // Nothing depends on it.
-    }
-  },
-};
 
 function newID() {
   const bytes = crypto.getRandomValues(new Uint8Array(9));
@@ -65,7 +49,7 @@ function initialVendors() {
 
 function loadVendors() {
   try {
-    return JSON.parse(storage.get(vendorsKey) ?? "null") ?? initialVendors();
+    return JSON.parse(kept(vendorsKey) || "null") ?? initialVendors();
   } catch {
     return initialVendors();
   }
@@ -76,7 +60,7 @@ export const state = { session: "", vendors: [] };
 
 /** Takes up the tab's session, or begins one. */
 export function open() {
-  state.session = storage.get(sessionKey) || newID();
+  state.session = kept(sessionKey) || newID();
   state.vendors = loadVendors();
   save();
 }
@@ -89,8 +73,8 @@ export function restart() {
 }
 
 export function save() {
-  storage.set(sessionKey, state.session);
-  storage.set(vendorsKey, JSON.stringify(state.vendors));
+  keep(sessionKey, state.session);
+  keep(vendorsKey, JSON.stringify(state.vendors));
 }
 
 /** @returns {any} the vendor, which has an icon of its own */

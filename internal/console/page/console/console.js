@@ -8,27 +8,9 @@ import { SearchView } from "./search.js";
 import { Backoff, Service, explain, sleep } from "./service.js";
 import { Sessions } from "./sessions.js";
 import { follow } from "./stream.js";
+import { keep, kept } from "./tab.js";
 
-const storedKey = "liveactivity.console.key";
-
-/** The key, for as long as the tab lives. Storage may be forbidden; then a reload asks again. */
-const stored = {
-  get() {
-    try {
-      return sessionStorage.getItem(storedKey) ?? "";
-    } catch {
-      return "";
-    }
-  },
-  set(key) {
-    try {
-      if (key) sessionStorage.setItem(storedKey, key);
-      else sessionStorage.removeItem(storedKey);
-    } catch {
-      // Nothing depends on it.
-    }
-  },
-};
+const keptKey = "liveactivity.console.key"; // of the product's key
 
 /**
  * Shows the console in an element, which must have a height. Without a key it asks for one, keeps it for the tab, and its views
@@ -40,7 +22,7 @@ const stored = {
 export function mount(element, { key = "", product = "" } = {}) {
   style(element.ownerDocument);
   const app = new Console(element, key !== "");
-  app.start(key || stored.get(), product);
+  app.start(key || kept(keptKey), product);
   return { open: (id) => app.go({ view: "person", id }), close: () => app.close() };
 }
 
@@ -103,7 +85,7 @@ class Console {
       try {
         const service = product ? new Service(key, product) : await Service.open(key, signal);
         if (signal.aborted) return;
-        if (!this.isEmbedded) stored.set(key);
+        if (!this.isEmbedded) keep(keptKey, key);
         return this.#open(service, signal);
       } catch (error) {
         if (signal.aborted) return;
@@ -121,7 +103,7 @@ class Console {
   /** Asks for a key; error says why the last one will not do. */
   ask(error) {
     this.#end();
-    if (!this.isEmbedded) stored.set("");
+    if (!this.isEmbedded) keep(keptKey, "");
     const [wrong, advice] = error ? explain(error) : [];
     const input = h("input", {
       id: "la-key", type: "password", autocomplete: "off", autocapitalize: "off", spellcheck: "false", required: true,
@@ -138,7 +120,7 @@ class Console {
     h("p", { id: "la-key-help", class: "help" }, "A key with the scopes ", h("code", {}, "mcp"), " and ", h("code", {}, "stream"), ". It stays in this tab, and goes only to this server."),
     h("p", { class: "wrong", role: "alert" }, error ? [h("b", {}, wrong), " ", advice] : null),
     h("button", { class: "primary" }, "Open the console"));
-    this.element.replaceChildren(this.#asking( form));
+    this.element.replaceChildren(this.#asking(form));
     this.#title("Key");
     if (!this.isEmbedded) input.focus();
   }
@@ -151,7 +133,7 @@ class Console {
   #waitFor(error) {
     const [wrong, advice] = explain(error);
     if (this.element.querySelector(".ask [role=status] b")?.textContent === wrong) return; // it says so already
-    this.element.replaceChildren(this.#asking( h("div", { class: "ask" },
+    this.element.replaceChildren(this.#asking(h("div", { class: "ask" },
       logo(), h("h1", {}, "liveactivity"),
       h("p", { role: "status" }, h("b", {}, wrong), " ", advice),
       this.isEmbedded ? null : h("button", { type: "button", onclick: () => this.ask() }, "Use another key"))));
