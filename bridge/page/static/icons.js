@@ -1,5 +1,7 @@
 // Icons.
 
+import { s } from "./dom.js";
+
 const shapes = {
   vendors: "M4 9.5 5.5 4h13L20 9.5M5 10v10h14V10M9 20v-5h6v5M4 9.5a2.7 2.7 0 0 0 5.3 0 2.7 2.7 0 0 0 5.4 0 2.7 2.7 0 0 0 5.3 0",
   documents: "M7 3h7l5 5v13H7zM14 3v5h5M10 13h6M10 17h6",
@@ -16,13 +18,5 @@ const shapes = {
 
 /** Returns a decorative icon. */
 export function icon(name) {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "0 0 24 24");
-  svg.setAttribute("class", "icon");
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(space, "path");
-  path.setAttribute("d", shapes[name]);
-  svg.append(path);
-  return svg;
+  return s("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, s("path", { d: shapes[name] }));
 }

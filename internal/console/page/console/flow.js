@@ -27,10 +27,9 @@ export class FlowView {
     this.engine = h("small", {});
     this.log = new Meter("Log");
     this.state = new Meter("All other state");
-    this.asOf = h("p", { class: "lead" });
     this.note = h("div", { class: "note", role: "status", hidden: true });
     this.element = h("section", { class: "view flow", "aria-labelledby": "la-flow" },
-      h("div", { class: "head" }, h("div", {}, h("h1", { id: "la-flow", tabindex: -1 }, "Flow"), this.asOf)),
+      h("div", { class: "head" }, h("div", {}, h("h1", { id: "la-flow", tabindex: -1 }, "Flow"), h("p", { class: "lead" }, "This product, on all servers"))),
       this.note,
       this.stats,
       h("div", { class: "charts" }, this.events.element, this.actions.element, this.written.element,
@@ -79,7 +78,6 @@ export class FlowView {
     setText(this.engine, engines[storage.engine] ?? storage.engine);
     this.log.update(storage.log_bytes / storage.log_max_bytes, `${bytes(storage.log_bytes)} of ${bytes(storage.log_max_bytes)}`);
     this.state.update(storage.state_bytes / storage.state_max_bytes, `${bytes(storage.state_bytes)} of ${bytes(storage.state_max_bytes)}`);
-    setText(this.asOf, "This product, on all servers");
   }
 
   #drawDesks(desks) {

@@ -153,9 +153,9 @@ export class Sessions {
     }
   }
 
-  /** Brings order up to date. It returns whether anything has changed. */
+  /** Brings order up to date. */
   settle() {
-    if (this.#changed.size === 0) return false;
+    if (this.#changed.size === 0) return;
     const moved = [...this.#changed].filter((row) => this.byID.get(row.id) === row).sort(newestFirst);
     const rest = this.order.filter((row) => !this.#changed.has(row));
     this.order = merged(moved, rest);
@@ -164,7 +164,6 @@ export class Sessions {
       this.byID.delete(row.id);
       this.full = true;
     }
-    return true;
   }
 }
 

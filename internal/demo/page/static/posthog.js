@@ -32,7 +32,6 @@ export class PostHog {
     this.token = token;
     this.root = root;
     this.count = 0; // of events since the page was loaded
-    /** @type {(event: any) => void} */
     this.onevent = () => {};
     for (const type of ["click", "change", "submit"]) root.addEventListener(type, (event) => this.#autocapture(event), { capture: true });
     addEventListener("pagehide", () => this.#leave());
@@ -80,9 +79,8 @@ export class PostHog {
       timestamp: new Date(now).toISOString(),
     });
     this.count++;
-    this.onevent(event);
+    this.onevent();
     this.#soon(flushAfter);
-    return id;
   }
 
   pageview(title) {
