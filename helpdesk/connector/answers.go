@@ -272,9 +272,7 @@ func (s *store) actions(ctx context.Context, productID string, of Link, sessions
 		if !ok && of != (Link{}) {
 			continue
 		}
-		if user == "" {
-			user = known.UserID
-		}
+		user = cmp.Or(user, known.UserID)
 		found, err := s.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: l.ID}, maxShown)
 		if err != nil {
 			return nil, fmt.Errorf("connector: read activity: %w", err)

@@ -483,9 +483,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	if o.err != nil && !isFinal(o.err) {
 		return o.err
 	}
-	if o.contact.UserID == "" {
-		o.contact.UserID = s.contact.UserID
-	}
+	o.contact.UserID = cmp.Or(o.contact.UserID, s.contact.UserID)
 	c := linkClaim{productID: j.d.productID, Link: j.lane.link(), by: byWebhook,
 		at: s.contact.moment(j.d.store.now())}
 	if _, err := j.d.linker.linkContact(ctx, c, o.contact); err != nil {

@@ -2,6 +2,7 @@ package zendesk
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -37,12 +38,9 @@ const DefaultTolerance = 15 * time.Minute
 // of them, each in constant time. See
 // https://developer.zendesk.com/documentation/webhooks/verifying/.
 func Verify(secrets []string, header http.Header, body []byte, now time.Time, tolerance time.Duration) error {
-	if tolerance == 0 {
-		tolerance = DefaultTolerance
-	}
 	stamp := header.Get(HeaderTimestamp)
 	at, err := time.Parse(time.RFC3339, stamp)
-	if err != nil || now.Sub(at).Abs() > tolerance {
+	if err != nil || now.Sub(at).Abs() > cmp.Or(tolerance, DefaultTolerance) {
 		return helpdesk.ErrSignature
 	}
 	given := header.Get(HeaderSignature)

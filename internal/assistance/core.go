@@ -161,14 +161,9 @@ func (c *Core) complete(r proactive.Result) proactive.Result {
 		r.ReplyOptionLabels = c.config.ReplyOptionLabels
 	}
 	r.ReplyOptionLabels = quickreply.CleanLabels(r.ReplyOptionLabels)
-	if r.InteractionTimeout <= 0 {
-		r.InteractionTimeout = seconds(c.config.InteractionTimeoutS, defaultInteractionTimeout)
-	}
-	r.InteractionTimeout = min(r.InteractionTimeout, maxDuration)
-	if r.Cooldown == 0 {
-		r.Cooldown = seconds(c.config.CooldownS, defaultCooldown)
-	}
-	r.Cooldown = min(max(0, r.Cooldown), maxDuration)
+	timeout := cmp.Or(max(0, r.InteractionTimeout), seconds(c.config.InteractionTimeoutS, defaultInteractionTimeout))
+	cooldown := cmp.Or(r.Cooldown, seconds(c.config.CooldownS, defaultCooldown))
+	r.InteractionTimeout, r.Cooldown = min(timeout, maxDuration), min(max(0, cooldown), maxDuration)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -38,10 +39,7 @@ func NewAdmin(key string, products *Registry, signIn *oauth.Server, urls URLs) *
 // neither the key nor its length.
 func (a *Admin) Require(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		key := r.Header.Get("X-Admin-Key")
-		if key == "" {
-			key = access.BearerToken(r)
-		}
+		key := cmp.Or(r.Header.Get("X-Admin-Key"), access.BearerToken(r))
 		digest := sha256.Sum256([]byte(key))
 		if subtle.ConstantTimeCompare(digest[:], a.digest[:]) != 1 {
 			return httpx.Unauthorized("The admin key is missing or wrong.", "Bearer")
