@@ -42,9 +42,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,13 +95,8 @@ type Log struct {
 	shares    *fair.Shares[*product]
 	users     *recent.Memory
 
-	closed atomic.Bool // operations made from now on do not append
-
-	// mu guards products. A product is added when it is first used, and never removed. mu may be
-	// held while a product's lock is taken, never the other way round. The other fields that
-	// change synchronize themselves.
-	mu       sync.Mutex
-	products map[string]*product
+	products engine.Products[product]
+	closed   atomic.Bool // operations made from now on do not append
 }
 
 var _ eventlog.Log = (*Log)(nil)
@@ -135,7 +127,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	}
 	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()),
 		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: cmp.Or(o.Logger, slog.Default()),
-		shares: fair.NewShares[*product](retention.TotalBytes), users: users, products: map[string]*product{}}
+		shares: fair.NewShares[*product](retention.TotalBytes), users: users}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)
 		// At most one further commit, which the callers of this one also wait for: it slows
@@ -172,9 +164,7 @@ func (l *Log) Close() error {
 	l.closed.Store(true)
 	// Calls in flight are committed first; later ones find the log closed.
 	_ = l.group.Do(context.Background(), &operation{make: nothing})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.products {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.tail.Close()
 		p.mu.Unlock()
@@ -264,7 +254,7 @@ func (l *Log) Expire(ctx context.Context) error {
 	if err := l.sweepDropped(ctx); err != nil {
 		return err
 	}
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		for more := true; more; {
 			var b *batch
 			err := l.do(ctx, func(t *transaction) (refusal, err error) {
@@ -284,7 +274,7 @@ func (l *Log) Expire(ctx context.Context) error {
 // product removes them.
 func (l *Log) Stats() map[string]eventlog.Stats {
 	stats := map[string]eventlog.Stats{}
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		s := eventlog.Stats{Entries: int(p.state.Entries), Bytes: int64(p.state.Bytes), Dropped: p.tooMany}
 		p.mu.Unlock()
@@ -299,21 +289,11 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
 	s := eventlog.Storage{Engine: "bbolt", LogMaxBytes: l.retention.MaxBytes,
 		StateBytes: l.users.Bytes(productID), StateMaxBytes: l.retention.StateMaxBytes}
-	l.mu.Lock()
-	p := l.products[productID]
-	l.mu.Unlock()
-	if p != nil {
+	if p := l.products.Known(productID); p != nil {
 		p.mu.Lock()
 		s.LogBytes = int64(p.state.Bytes)
 		s.StateBytes += int64(p.state.DocumentBytes)
 		p.mu.Unlock()
 	}
 	return s, nil
-}
-
-// all returns the current products, in no order. Callers lock each one separately.
-func (l *Log) all() []*product {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Values(l.products))
 }

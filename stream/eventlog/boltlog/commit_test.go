@@ -41,7 +41,7 @@ type memory struct {
 
 func memoryOf(l *Log) map[string]memory {
 	all := map[string]memory{}
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		if p.state.Entries > 0 {
 			all[p.id] = memory{maps.Clone(p.keys), p.state, p.trimmedTo, p.oldest, p.tail.Bounds().Newest}
 		}

@@ -218,7 +218,7 @@ func (m *model) bytes(limit int) []byte {
 // keysHeld returns the keys in the file, of which the next append forgets some
 // that have expired.
 func (m *model) keysHeld(id string) map[feed.Key]struct{} {
-	if p, ok := m.log.products[id]; ok {
+	if p := m.log.products.Known(id); p != nil {
 		return maps.Clone(p.keys)
 	}
 	return nil

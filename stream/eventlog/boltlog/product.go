@@ -49,18 +49,14 @@ func newProduct(id string, s state) *product {
 // product returns the product with that ID. For an ID that it does not know it makes an empty
 // product, in memory only, which stays until the log is released.
 func (l *Log) product(id string) *product {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p, ok := l.products[id]
-	if !ok {
-		p = newProduct(id, state{Born: l.born, TrimmedTo: l.born})
+	return l.products.Get(id, func() *product {
+		p := newProduct(id, state{Born: l.born, TrimmedTo: l.born})
 		p.share = l.shares.Join(p)
-		l.products[p.id] = p
 		if l.closed.Load() {
 			p.tail.Close()
 		}
-	}
-	return p
+		return p
+	})
 }
 
 // publish makes a committed batch visible: it files actions, wakes readers and updates everything
@@ -190,8 +186,7 @@ func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 			if len(changes) > 0 {
 				ahead[id] = changes
 			}
-			l.products[id] = p
-			p.share = l.shares.Join(p)
+			p.share = l.shares.Join(l.products.Get(id, func() *product { return p }))
 			p.account()
 			l.balance()
 			return nil

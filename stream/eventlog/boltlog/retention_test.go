@@ -239,7 +239,7 @@ func TestExpire_leavesTheDiskAlone(t *testing.T) {
 
 // heldBy returns the bytes that products hold in memory.
 func heldBy(l *Log) (total int64) {
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		total += p.tail.Bytes() + int64(keyCost*len(p.keys))
 	}
 	return total

@@ -24,6 +24,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -54,18 +55,15 @@ type Log struct {
 	docs      *document.Memory
 	users     *recent.Memory
 	shares    *fair.Shares[*product]
-
-	// mu guards products and closed. A product is added when it is first used, and never removed.
-	// mu may be held while a product's lock is taken, never the other way round. Documents and
-	// actions have their own locks, which may be taken under both.
-	mu       sync.Mutex
-	products map[string]*product
-	closed   bool
+	products  engine.Products[product]
+	closed    atomic.Bool // products used for the first time from now on are closed
 }
 
-// product is the log of one product. mu guards everything except share, which is set once,
-// and erased, which guards itself. keys has the keys of the tail's entries.
+// product is the log of one product. mu guards everything except id and share, which are set once,
+// and erased, which guards itself. The locks of documents and actions may be taken under it. keys
+// has the keys of the tail's entries.
 type product struct {
+	id      string
 	mu      sync.Mutex
 	share   *fair.Share[*product]
 	tail    *engine.Tail
@@ -97,24 +95,20 @@ func New(opts *Options) (*Log, error) {
 		return nil, err
 	}
 	return &Log{retention: r, born: engine.NextID(eventlog.ID{}, time.Now()), docs: docs, users: users,
-		shares: fair.NewShares[*product](r.TotalBytes), products: map[string]*product{}}, nil
+		shares: fair.NewShares[*product](r.TotalBytes)}, nil
 }
 
 // product returns the product with that ID. At its first use it creates one, whose log
 // begins at born.
 func (l *Log) product(id string) *product {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p, ok := l.products[id]
-	if !ok {
-		p = &product{tail: engine.NewTail(l.born), keys: map[feed.Key]struct{}{}}
+	return l.products.Get(id, func() *product {
+		p := &product{id: strings.Clone(id), tail: engine.NewTail(l.born), keys: map[feed.Key]struct{}{}}
 		p.share = l.shares.Join(p)
-		l.products[strings.Clone(id)] = p
-		if l.closed {
+		if l.closed.Load() {
 			p.tail.Close()
 		}
-	}
-	return p
+		return p
+	})
 }
 
 // Append implements [eventlog.Log]. It waits only for locks, and does not check whether ctx
@@ -336,10 +330,8 @@ func (l *Log) Drop(_ context.Context, productID string, through document.Version
 
 // Close implements [eventlog.Log]. Documents and actions remain usable.
 func (l *Log) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	for _, p := range l.products {
+	l.closed.Store(true)
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.tail.Close()
 		p.mu.Unlock()
@@ -351,7 +343,7 @@ func (l *Log) Close() error {
 func (l *Log) Expire(context.Context) error {
 	l.docs.Expire()
 	l.users.Expire()
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.expire(time.Now(), l.retention.TTL)
 		p.mu.Unlock()
@@ -359,21 +351,13 @@ func (l *Log) Expire(context.Context) error {
 	return nil
 }
 
-// all returns a copy of the products, so that each can be locked without the log's
-// lock.
-func (l *Log) all() map[string]*product {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.products)
-}
-
 // Stats implements [eventlog.Log].
 func (l *Log) Stats() map[string]eventlog.Stats {
-	products := l.all()
-	all := make(map[string]eventlog.Stats, len(products))
-	for id, p := range products {
+	all := map[string]eventlog.Stats{}
+	for _, p := range l.products.All() {
 		p.mu.Lock()
-		all[id] = eventlog.Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped, Users: l.users.Users(id)}
+		all[p.id] = eventlog.Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped,
+			Users: l.users.Users(p.id)}
 		p.mu.Unlock()
 	}
 	return all
@@ -382,12 +366,9 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 // Storage implements [eventlog.Log]. The products' shared bound may leave a product
 // less than its limits.
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
-	l.mu.Lock()
-	p := l.products[productID]
-	l.mu.Unlock()
 	s := eventlog.Storage{Engine: "memory", LogMaxBytes: l.retention.MaxBytes, StateMaxBytes: l.retention.StateMaxBytes,
 		StateBytes: l.docs.Bytes(productID) + l.users.Bytes(productID)}
-	if p != nil {
+	if p := l.products.Known(productID); p != nil {
 		p.mu.Lock()
 		s.LogBytes = p.tail.Bytes()
 		p.mu.Unlock()

@@ -351,7 +351,7 @@ func TestDocuments_ofUnknownProductsTakeNoMemory(t *testing.T) {
 		_, err := log.Documents().Get(t.Context(), fmt.Sprint("product", i), "doc")
 		require.NoError(t, err)
 	}
-	require.Empty(t, log.all())
+	require.Empty(t, log.products.All())
 }
 
 // Expired documents leave no names behind, though others stay.

@@ -200,7 +200,7 @@ func requireAll(t testing.TB, entries []eventlog.Entry, n int, writers ...*write
 
 // tailBytes returns the cost of the newest entries that this process has.
 func (l *Log) tailBytes() (total int64) {
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		total += p.tail.Bytes()
 		p.mu.Unlock()
@@ -210,7 +210,7 @@ func (l *Log) tailBytes() (total int64) {
 
 // watched returns how many products readers wait for.
 func (l *Log) watched() (n int) {
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		if p.watched {
 			n++
@@ -222,7 +222,7 @@ func (l *Log) watched() (n int) {
 
 // rest makes all products as quiet as they would be after that time.
 func (l *Log) rest(after time.Duration) {
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.news = p.news.Add(-after)
 		p.mu.Unlock()

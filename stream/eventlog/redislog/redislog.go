@@ -76,12 +76,8 @@ type Log struct {
 	renewals   outage.Pace // of the client
 	evictions  sync.Once   // warns of a Redis that evicts keys
 
-	shares *fair.Shares[*product] // of the bytes of all tails
-
-	// mu guards products. A product is added when it is first used, and never removed. mu is
-	// never held together with a product's lock.
-	mu       sync.Mutex
-	products map[string]*product
+	shares   *fair.Shares[*product] // of the bytes of all tails
+	products engine.Products[product]
 }
 
 var _ eventlog.Log = (*Log)(nil)
@@ -103,7 +99,7 @@ func Open(url string, opts *Options) (*Log, error) {
 		target.options.TLSConfig = config
 	}
 	return &Log{opts: o, target: target, clock: clock{local: time.Now},
-		shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}}, nil
+		shares: fair.NewShares[*product](o.Retention.TotalBytes)}, nil
 }
 
 // Run implements [eventlog.Log]. It receives announcements of other servers' entries, removes
@@ -125,7 +121,7 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 // Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data are
 // removed without it. It does not call Redis, and never fails.
 func (l *Log) Expire(context.Context) error {
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.expire()
 		p.mu.Unlock()
@@ -136,21 +132,7 @@ func (l *Log) Expire(context.Context) error {
 // product returns the product with that ID, and creates it in this process if it is new. It
 // does not ask Redis. The product stays for the life of the log.
 func (l *Log) product(id string) *product {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p, ok := l.products[id]
-	if !ok {
-		p = newProduct(l, id)
-		l.products[id] = p
-	}
-	return p
-}
-
-// all returns the products that this process has used, in no order.
-func (l *Log) all() []*product {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Values(l.products))
+	return l.products.Get(id, func() *product { return newProduct(l, id) })
 }
 
 // callTimeout is how long a call to Redis may take, including all reconnects and
@@ -214,7 +196,7 @@ func failed(what string, err error) error {
 // Release.
 func (l *Log) Close() error {
 	l.closed.Store(true)
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		_ = p.commit(context.Background(), &commit{}) // waits for the commits in flight
 		p.mu.Lock()
 		p.close()

@@ -19,7 +19,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	if err != nil {
 		return nil
 	}
-	products := l.all()
+	products := l.products.All()
 	all := make(map[string]eventlog.Stats, len(products))
 	figures := make([]func() (figures, error), len(products))
 	pipe := client.Pipeline()

@@ -90,7 +90,7 @@ func (l *Log) subscribed() {
 	now := time.Now()
 	l.following.Store(&now)
 	l.opts.Logger.Debug("subscribed to Redis")
-	for _, p := range l.all() {
+	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.tail.Notify()
 		p.mu.Unlock()
@@ -107,9 +107,7 @@ func (l *Log) notice(payload string) {
 	if err != nil {
 		return // it is not a message of this package
 	}
-	l.mu.Lock()
-	p := l.products[productID]
-	l.mu.Unlock()
+	p := l.products.Known(productID)
 	if p == nil {
 		return
 	}
@@ -139,7 +137,7 @@ const maxPolled = 256
 // requests.
 func (l *Log) due(now time.Time) []*product {
 	following := l.following.Load() != nil
-	return slices.DeleteFunc(l.all(), func(p *product) bool {
+	return slices.DeleteFunc(l.products.All(), func(p *product) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		quiet := min(p.checkedAt.Sub(p.news), maxPollInterval)

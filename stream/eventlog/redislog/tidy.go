@@ -67,7 +67,7 @@ const (
 func (l *Log) tidy(ctx context.Context) {
 	interval := min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval)
 	for schedule.Sleep(ctx, interval) == nil {
-		for _, p := range l.all() {
+		for _, p := range l.products.All() {
 			began := time.Now()
 			if !p.untidy(began) {
 				continue
