@@ -82,6 +82,7 @@ const (
 	leastOfferTime = 500 * time.Millisecond
 	settleTime     = 5 * time.Second // before a write whose answer was lost is looked for: it may still take effect
 	clockMargin    = time.Minute     // by how much a desk's clock may be behind ours
+	refusedRetry   = time.Hour       // before a desk that refused a deletion for good is asked again
 )
 
 // backoffs are the pauses after failures of one conversation. A failure of the whole account
@@ -567,7 +568,8 @@ func (j *job) reload(ctx context.Context) error {
 
 // delay counts a failure of a class and returns how long its steps wait. The pause is at least as
 // long as the desk asked for this conversation, and gives a note in doubt the time to take effect.
-// A pause that the desk asked for the whole account is kept by the account.
+// A pause that the desk asked for the whole account is kept by the account. A deletion that the desk
+// refuses for good waits refusedRetry.
 func (j *job) delay(class class, err error) (pause time.Duration) {
 	status, wait := 0, time.Duration(0)
 	var failed *helpdesk.APIError
@@ -575,7 +577,10 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 	if failed != nil {
 		status = failed.Status
 	}
-	if own {
+	switch {
+	case own && class == offers && isFinal(err):
+		wait = refusedRetry
+	case own:
 		wait = failed.Wait
 	}
 	if class == notes {

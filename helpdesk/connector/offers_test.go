@@ -330,7 +330,7 @@ func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-// An app that may not delete conversations writes its notes in time.
+// An app that may not delete conversations writes its notes in time, and asks once an hour.
 func TestOffers_leaveNotesOnTimeWhereDeletingIsForbidden(t *testing.T) {
 	run(t, helping, func(w *world, _ *server, conversation string) {
 		w.pingPong()
@@ -341,6 +341,11 @@ func TestOffers_leaveNotesOnTimeWhereDeletingIsForbidden(t *testing.T) {
 			w.visit(fmt.Sprint("/", i))
 			assert.Len(t, w.desk.Notes(conversation), notes+1)
 		}
+		time.Sleep(3 * time.Hour)
+		assert.LessOrEqual(t, requests(w.desk.Requests(), http.MethodDelete, "/conversations/"), 4)
+		w.desk.Heal()
+		time.Sleep(time.Hour)
+		assert.False(t, w.desk.Exists(conversation))
 	})
 }
 
