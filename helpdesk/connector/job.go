@@ -491,7 +491,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 		return err // the desk is asked again
 	}
 	return j.update(ctx, func(c *conversation) error {
-		if c.Contact != nil && c.Contact.At.Equal(s.contact.At) {
+		if known := c.Contact; known != nil && known.ContactID == s.contact.ContactID && known.At.Equal(s.contact.At) {
 			c.Contact = nil
 		}
 		c.Messages = slices.Clone(c.Messages)
