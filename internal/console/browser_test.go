@@ -36,6 +36,7 @@ func TestConsole(t *testing.T) {
 		"goes on after the last event it was sent":           resumes,
 		"reads the list anew after a gap":                    readsAnewAfterAGap,
 		"finds nobody who was erased":                        findsNobodyWhoWasErased,
+		"tells the people of a session apart":                tellsPeopleOfASessionApart,
 		"says what is wrong with a key":                      saysWhatIsWrongWithAKey,
 		"reads the list again and again without the stream":  pollsWithoutTheStream,
 		"keeps its place in the list that it reads again":    keepsItsPlace,
@@ -178,6 +179,18 @@ func findsNobodyWhoWasErased(t *testing.T, browser context.Context) {
 	f.mu.Unlock()
 	f.send("erase", `{"product_id":"acme","user_id":"u0","session_ids":["s0"]}`)
 	tab.Await("one is left", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
+}
+
+// The search is not read again, so what the stream says stays.
+func tellsPeopleOfASessionApart(t *testing.T, browser context.Context) {
+	f := newFake()
+	f.rows = sessions(1, "s%d", "ada%d@example.com")
+	tab := open(t, browser, serveFake(t, f), "#/search?q=ada", fakeKey)
+	awaitRows(tab, "the search shows", "ada0@example.com")
+	awaitLive(tab)
+	f.act("s0", "max", "", "User clicked Save on the home page", "https://app.example.com/", 1)
+	awaitRows(tab, "another person acts", "User clicked Save", "max")
+	assert.NotContains(t, tab.Texts(rows), "ada0@example.com")
 }
 
 func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {

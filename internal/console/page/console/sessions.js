@@ -23,6 +23,7 @@ function rowOf(answer, cursor) {
 /** Brings what a batch says into a row. */
 export function apply(row, batch) {
   const action = batch.actions.at(-1);
+  if (batch.user_id && batch.user_id !== row.user) row.email = ""; // it is another person's
   row.user = batch.user_id || row.user;
   row.email = batch.email || row.email;
   row.conversation = batch.conversation_id || row.conversation;
