@@ -51,6 +51,20 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	assert.Error(t, err, "of another product")
 }
 
+// Subscriptions take any spelling, too.
+func TestMCP_readsAResourceHoweverItsURIIsEscaped(t *testing.T) {
+	s := start(t)
+	session, err := s.connect(acmeMCP, nil)
+	require.NoError(t, err)
+	for _, id := range []string{"ada%40example.com", "ada@example.com", "%61da@example.com"} {
+		uri := "liveactivity://acme/users/" + id
+		read, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+		require.NoError(t, err, uri)
+		assert.Equal(t, uri, read.Contents[0].URI)
+		assert.Contains(t, read.Contents[0].Text, `"user_id":"ada@example.com"`)
+	}
+}
+
 const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen",` +
 	`"params":{"notifications":{"resourceSubscriptions":["URI"]}}}`
 

@@ -22,6 +22,10 @@ import (
 // resourceTemplate is the URI of a user's live activity as a resource.
 const resourceTemplate = "liveactivity://{product_id}/users/{user_id}"
 
+// anySpelling is the same template for URIs that do not escape each character which may stand for
+// itself, such as the @ of an email address.
+const anySpelling = "liveactivity://{product_id}/users/{+user_id}"
+
 // maxResources is how many resources one subscription may name.
 const maxResources = 100
 
@@ -126,6 +130,19 @@ func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
 			opened.Capabilities.Resources.Subscribe = false
 		}
 		return result, err
+	}
+}
+
+// published lists a template in place of the one that the SDK matches URIs with.
+func published(template mcp.ResourceTemplate) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, r)
+			if listed, ok := result.(*mcp.ListResourceTemplatesResult); ok && err == nil {
+				listed.ResourceTemplates = []*mcp.ResourceTemplate{&template}
+			}
+			return result, err
+		}
 	}
 }
 

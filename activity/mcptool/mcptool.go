@@ -145,11 +145,13 @@ func (t *tools) server(listens bool) http.Handler {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{},
 			Resources: &mcp.ResourceCapabilities{Subscribe: listens}},
 	})
-	server.AddReceivingMiddleware(withoutSubscribe)
-	server.AddResourceTemplate(&mcp.ResourceTemplate{
+	template := mcp.ResourceTemplate{
 		Name: "user", Title: "Live user activity", URITemplate: resourceTemplate, MIMEType: "application/json",
 		Description: "A user's recent activity, as " + ToolName + " returns it." + dataNote,
-	}, t.resource)
+	}
+	server.AddReceivingMiddleware(withoutSubscribe, published(template))
+	template.URITemplate = anySpelling
+	server.AddResourceTemplate(&template, t.resource)
 	server.AddTool(toolOf[userArguments, recent.LiveActivity](ToolName, "Live user activity",
 		"Returns a user's recent actions in the app, oldest first: page views, clicks, form submits and changed "+
 			"fields of the last hours. Use it to take the user's page and attempts into account in an answer."),
