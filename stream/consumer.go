@@ -228,7 +228,7 @@ func checkStreamURL(wrong *options.Mistakes, text string) url.URL {
 	}
 	query := u.Query()
 	wrong.Require(!query.Has("since") && !query.Has("last_event_id"),
-		"URL", "must not name a position; use the options Since and Cursor")
+		"URL", "must not name a position: leave out since and last_event_id")
 	return *u
 }
 

@@ -40,6 +40,7 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 	deliver := func(context.Context, *stream.Delivery) error { return nil }
 	const url, token = "https://live.example.com/stream/acme?session_id=1", "token"
 	const badURL = "URL must be like https://live.example.com/stream/acme"
+	const badPosition = "URL must not name a position: leave out since and last_event_id"
 	const badToken = "token must be printable ASCII without spaces"
 	tests := map[string]struct {
 		url, token string
@@ -56,8 +57,8 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 		"a password in the URL": {"http://user:secret@live.example.com/", token, handlers, []string{badURL}},
 		"a fragment":            {url + "#x", token, handlers, []string{badURL}},
 		"no URL at all":         {"http://[::1", token, handlers, []string{badURL}},
-		"a start in the URL":    {url + "&since=0", token, handlers, []string{"URL must not name a position"}},
-		"an id in the URL":      {url + "&last_event_id=0", token, handlers, []string{"URL must not name a position"}},
+		"a start in the URL":    {url + "&since=0", token, handlers, []string{badPosition}},
+		"an id in the URL":      {url + "&last_event_id=0", token, handlers, []string{badPosition}},
 		"a line in the token":   {url, "tok\nen", handlers, []string{badToken}},
 		"a space in the token":  {url, "Bearer token", handlers, []string{badToken}},
 		"a letter in the token": {url, "tökén", handlers, []string{badToken}},
