@@ -376,6 +376,24 @@ func TestErase_lastsAcrossARestart(t *testing.T) {
 	assert.EqualValues(t, 1, s.lookup("ada")["count"], "a retry is a duplicate")
 }
 
+// The last one to state an address does not hide its other users, in sessions or outside.
+func TestErase_ofAnAddressFindsEveryUserWhoStatedIt(t *testing.T) {
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		const said = `},"$set":{"email":"` + mail + `"`
+		a.acts("a1", "ada", "s1", "$pageview", "/", "")
+		a.acts("a2", "ada", "s1", "$set", "/", said)
+		for _, user := range []string{"ada-2", "ada-3"} {
+			a.acts(user, user, "", "$pageview", "/", said)
+		}
+		b.acts("a4", "anon", "s2", "$set", "/", said)
+		assert.Equal(t, 3, b.erase("?email="+mail).Actions)
+		for _, user := range []string{"ada", "ada-2", "ada-3"} {
+			assert.Zero(t, a.lookup(user)["count"], user)
+		}
+	})
+}
+
 // A person who shared a session with the erased person stays in the list as before.
 func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	s := start(t)

@@ -151,19 +151,20 @@ type storedDocument struct {
 	owned   []string // addresses of a user, in lower case: claimed ones, then the others, the newest last
 }
 
-// maxOwned is the number of addresses that an erasure of their user finds.
-const maxOwned = 32
+// maxOwned is the number of addresses that an erasure of their user finds, maxUsers the number of users that an
+// erasure of their address finds.
+const maxOwned, maxUsers = 32, 8
 
-// own adds an address to the owned ones. Beyond maxOwned a claim is left out, and any other displaces a claim
-// or else the oldest: anybody can claim addresses for a user.
-func (p *storedDocument) own(email string, standing activity.Standing) {
+// own adds an address of a user, or a user of an address, to the known ones. Beyond most a claim is left out, and
+// any other displaces a claim or else the oldest: anybody can claim addresses for a user.
+func own(known []string, one string, standing activity.Standing, most int) []string {
 	switch {
 	case standing > activity.Claimed:
-		p.owned = slices.DeleteFunc(p.owned, func(known string) bool { return known == email })
-		p.owned = addNewest(p.owned, email, maxOwned)
-	case !slices.Contains(p.owned, email) && len(p.owned) < maxOwned:
-		p.owned = slices.Insert(p.owned, 0, email)
+		return addNewest(slices.DeleteFunc(known, func(other string) bool { return other == one }), one, most)
+	case !slices.Contains(known, one) && len(known) < most:
+		return slices.Insert(known, 0, one)
 	}
+	return known
 }
 
 // fact is a known value, with the standing and the time of the event that stated it, and the stored
@@ -173,12 +174,16 @@ type fact struct {
 	SessionID string            `json:"session_id,omitempty"` // of an email address
 	UserID    string            `json:"user_id,omitempty"`    // of an Owner
 	Owner     *fact             `json:"owner,omitempty"`      // the user that an address has without a session
+	Users     []string          `json:"users,omitempty"`      // that stated an address: claimed ones, then the others
 	Standing  activity.Standing `json:"standing,omitempty"`
 	OfUser    activity.Standing `json:"of_user,omitempty"` // of the user's ID
 	At        int64             `json:"at,omitempty"`      // microseconds since the epoch
 }
 
 func (f *fact) value() string { return f.Email + f.SessionID + f.UserID }
+
+// isEmpty reports whether nothing is known of an address.
+func (f *fact) isEmpty() bool { return f.value() == "" && f.Owner == nil && len(f.Users) == 0 }
 
 // is reports whether the fact names the user. There may be no fact.
 func (f *fact) is(userID string) bool { return f != nil && f.UserID == userID }
@@ -274,6 +279,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		}
 		if e.UserID != "" {
 			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
+			b.addUser(e)
 		}
 		outside := sessionID == "" || isOwn(sessionID, e.UserID)
 		if !outside {
@@ -282,7 +288,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		if e.UserID != "" && (outside || inSession < e.EmailStanding) {
 			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)
 			owned := b.stored[ofOwned(e.UserID)]
-			owned.own(strings.ToLower(e.Email), min(e.Standing, e.EmailStanding))
+			owned.owned = own(owned.owned, strings.ToLower(e.Email), min(e.Standing, e.EmailStanding), maxOwned)
 			b.change(owned)
 		}
 	}
@@ -346,8 +352,8 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	f.At = e.Time.UnixMicro()
 	p := b.stored[about]
 	known := &p.fact
-	if f.Owner = known.Owner; f.UserID != "" {
-		known, f.Owner = cmp.Or(known.Owner, &fact{}), nil
+	if f.Owner, f.Users = known.Owner, known.Users; f.UserID != "" {
+		known, f.Owner, f.Users = cmp.Or(known.Owner, &fact{}), nil, nil
 		p.fact.Owner = known
 	}
 	switch {
@@ -355,6 +361,19 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 		*known = f
 		b.change(p)
 	case f.value() == known.value() && f.rank() < known.rank():
+		b.change(p)
+	}
+}
+
+// addUser adds the event's user to those of its address.
+func (b *Book) addUser(e *activity.Event) {
+	p := b.stored[ofEmail(e.Email)]
+	if slices.Contains(p.fact.Users, e.UserID) {
+		return
+	}
+	users := own(p.fact.Users, e.UserID, min(e.Standing, e.EmailStanding), maxUsers)
+	if slices.Contains(users, e.UserID) {
+		p.fact.Users = users
 		b.change(p)
 	}
 }

@@ -148,7 +148,7 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 		"in another session":        {1, activity.Event{SessionID: "s2"}, []string{user, email}},
 		"late in another session":   {-1, activity.Event{SessionID: "s2"}, nil},
 		"as another user":           {1, activity.Event{UserID: "bob"}, []string{"user/bob", email}},
-		"late as another user":      {-1, activity.Event{UserID: "bob"}, []string{"user/bob"}},
+		"late as another user":      {-1, activity.Event{UserID: "bob"}, []string{"user/bob", email}}, // one of its users
 		"with another address":      {1, activity.Event{Email: "new@x.example"}, []string{user, "email/new@x.example"}},
 		"late with another address": {-1, activity.Event{Email: "new@x.example"}, []string{"email/new@x.example"}},
 		"in another spelling":       {1, activity.Event{Email: "Ada@x.example"}, []string{user, email}},

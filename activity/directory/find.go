@@ -97,17 +97,19 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, err
 }
 
-// Leads returns the session where an email address was last seen and, if events without a session stated it,
-// their user, each by its own standing. Either may be empty.
-func (d *Directory) Leads(ctx context.Context, productID, email string) (sessionID, userID string, err error) {
+// Leads returns the session where an email address was last seen, by its own standing, which may be empty, and
+// users that stated the address, of which claimed ones are the last to find room.
+func (d *Directory) Leads(ctx context.Context, productID, email string) (
+	sessionID string, userIDs []string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {
-		return "", "", err
+		return "", nil, err
 	}
-	if owner := docs[0].fact.Owner; owner != nil {
-		userID = owner.UserID
+	f := &docs[0].fact
+	if f.Owner != nil && !slices.Contains(f.Users, f.Owner.UserID) {
+		return f.SessionID, append(f.Users, f.Owner.UserID), nil
 	}
-	return docs[0].fact.SessionID, userID, nil
+	return f.SessionID, f.Users, nil
 }
 
 // ownPrefix begins the IDs of users' own sessions, and no others.

@@ -29,6 +29,11 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	if err := b.load(ctx, slices.Concat(sessions, users, keysOf(ofEmail, who.Emails))...); err != nil {
 		return nil, err
 	}
+	for _, id := range who.UserIDs { // they may be users of addresses that others own by now
+		if err := b.load(ctx, keysOf(ofEmail, b.stored[ofOwned(id)].owned)...); err != nil {
+			return nil, err
+		}
+	}
 	if p := b.stored[ofEmail(who.Address)]; p != nil && p.fact.Owner != nil {
 		if err := b.load(ctx, ofOwned(p.fact.Owner.UserID)); err != nil {
 			return nil, err
@@ -47,10 +52,9 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 				b.change(p)
 			}
 		case emailKind:
-			if isChanged := p.fact.forget(who, key.id == who.Address); p.fact != (fact{}) && isChanged {
+			isChanged := p.fact.forget(who, key.id == who.Address)
+			if goes = isChanged && p.fact.isEmpty(); isChanged && !goes {
 				b.change(p)
-			} else {
-				goes = isChanged
 			}
 		}
 		switch {
@@ -66,17 +70,21 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes the person from an email address, as its session and as its owner, or any owner, and
-// reports whether it changed anything.
-func (f *fact) forget(who Person, anyOwner bool) (isChanged bool) {
+// forget removes the person from an email address, as its session, its owner and one of its users, or all
+// of its owners and users, and reports whether it changed anything.
+func (f *fact) forget(who Person, everybody bool) (isChanged bool) {
 	owner := f.Owner
-	if owner != nil && (anyOwner || slices.Contains(who.UserIDs, owner.UserID)) {
+	if owner != nil && (everybody || slices.Contains(who.UserIDs, owner.UserID)) {
 		owner, isChanged = nil, true
 	}
+	users := slices.DeleteFunc(slices.Clone(f.Users), func(id string) bool {
+		return everybody || slices.Contains(who.UserIDs, id) || slices.Contains(who.Visitors, id)
+	})
+	isChanged = isChanged || len(users) < len(f.Users)
 	if slices.Contains(who.SessionIDs, f.SessionID) {
 		*f, isChanged = fact{}, true
 	}
-	f.Owner = owner
+	f.Owner, f.Users = owner, users
 	return isChanged
 }
 

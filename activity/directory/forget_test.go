@@ -2,6 +2,7 @@ package directory_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -155,20 +156,33 @@ func TestDirectory_Forget_passesStorageErrorsThrough(t *testing.T) {
 	}
 }
 
-// An address leads to the session that stated it last, and to the user for whom it was stated outside any.
+// An address leads to the session that stated it last, and to its users, in a session or not.
 func TestDirectory_Leads_ofAnAddress(t *testing.T) {
 	d := newDirectory(0)
-	lead := func() (string, string) {
-		session, user, err := d.Leads(t.Context(), "acme", "ADA@x.example")
+	leads := func(session string, users ...string) {
+		t.Helper()
+		inSession, theirs, err := d.Leads(t.Context(), "acme", "ADA@x.example")
 		require.NoError(t, err)
-		return session, user
+		assert.Equal(t, session, inSession)
+		assert.ElementsMatch(t, users, theirs)
 	}
-	session, user := lead()
-	assert.Empty(t, session+user)
+	leads("")
 	d.learn(t, seen(1, "", "ada", "ada@x.example"))
-	session, user = lead()
-	assert.Equal(t, []string{"", "ada"}, []string{session, user})
+	leads("", "ada")
 	d.learn(t, seen(2, "s", "", "ada@x.example"))
-	session, user = lead()
-	assert.Equal(t, []string{"s", "ada"}, []string{session, user})
+	leads("s", "ada")
+	d.learn(t, seen(3, "t", "anon", "ada@x.example"))
+	leads("t", "ada", "anon")
+	d.forget(t, directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}})
+	leads("t", "anon")
+	for i := range 20 {
+		d.learn(t, seen(4, "t", fmt.Sprint("claim", i), "ada@x.example"))
+	}
+	d.learn(t, standing(reported, reported, seen(5, "u", "ada", "ada@x.example")))
+	_, users, err := d.Leads(t.Context(), "acme", "ada@x.example")
+	require.NoError(t, err)
+	assert.Len(t, users, 8)
+	assert.Contains(t, users, "ada")
+	d.forget(t, directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example", SessionIDs: []string{"u"}})
+	leads("")
 }

@@ -92,16 +92,16 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 }
 
 // byEmail returns an address's sessions, which may repeat, and its users. The sessions are the live
-// ones, and the one in which the address was last seen. The users are those of these sessions, and the
-// one that states the address without a session, as far as they have the address according to the
-// directory: others may have acted in the same sessions.
+// ones, and the one in which the address was last seen. The users are those of these sessions, and
+// others that stated the address, as far as they have the address according to the directory: others
+// may have acted in the same sessions.
 func (p *People) byEmail(ctx context.Context, productID, email string) (ids, theirs []string, err error) {
 	ids, err = p.listed(ctx, productID, email,
 		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
 	if err != nil {
 		return nil, nil, err
 	}
-	last, user, err := p.Directory.Leads(ctx, productID, email)
+	last, users, err := p.Directory.Leads(ctx, productID, email)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,6 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 	if err != nil {
 		return nil, nil, err
 	}
-	users := []string{user}
 	for i := range known {
 		users = append(append(users, known[i].UserID), known[i].Identified()...)
 	}

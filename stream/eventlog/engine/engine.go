@@ -30,10 +30,10 @@
 // [recent.Memory] stores the users' actions; an engine whose entries survive a restart fills it
 // from them, in order, when it is opened.
 //
-// [Products] holds what an engine keeps of each product. [Tail] serves Read, Changed and Bounds
-// for the newest entries of a product, and finds the entries to expire. [Erasures] remove from the entries read everything that later entries
-// erase. [eventlog.Entry.Encode] gives an entry read from the storage its ID and the event
-// for readers.
+// [Products] holds an engine's value for each product. [Tail] serves Read, Changed and Bounds for the
+// newest entries of a product, and finds the entries to expire. [Erasures] remove from the entries read
+// everything that later entries erase. [eventlog.Entry.Encode] gives an entry read from the storage its
+// ID and the event for readers.
 //
 // The contract is the documentation of [eventlog.Log]; the suite in
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest] checks it,
