@@ -311,7 +311,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 // the document is about to go.
 func (j *job) removed() error {
 	m := j.r.machine()
-	_, effects, _ := j.product.rules(j.lane.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
+	_, effects, _ := assistance.Rules{}.Step(m, j.d.store.now(), assistance.Removed{}) // the product may have none by now
 	j.d.assisted.record(j.d.productID, j.lane.link(), m, effects)
 	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.lane.account.desk).Inc()
 	sessions := make([]string, len(j.r.Sessions))

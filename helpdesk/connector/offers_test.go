@@ -310,7 +310,9 @@ func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
 			w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Lose: true})
 			time.Sleep(11 * time.Second)
 			s.stop()
+			w.core = nil // and without offers by now
 			second := w.start(Options{})
+			w.visit("/docs")
 			time.Sleep(time.Minute)
 			require.False(t, w.desk.Exists(conversation))
 			assert.Equal(t, 1.0, count(t, second, "liveactivity_conversations_deleted_total", "intercom"))

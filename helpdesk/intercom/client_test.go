@@ -357,6 +357,10 @@ func TestClient_withoutARightFailsInOneConversation(t *testing.T) {
 			_, err := w.client.IsRequesters(t.Context(), w.conversation, "Hi")
 			return err
 		},
+		"messages": func() error {
+			_, err := w.client.Engaged(t.Context(), w.conversation, "", "Need a hand?")
+			return err
+		},
 	} {
 		w.Fail(helpdesktest.Fault{Status: 403, Times: 1})
 		e := failed(t, do())

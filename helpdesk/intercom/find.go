@@ -87,7 +87,7 @@ func (c *Client) Engaged(ctx context.Context, conversationID, after, offered str
 	}
 	read, err := c.conversation(ctx, "look for messages", conversationID)
 	if err != nil {
-		return false, err
+		return false, lacksRight(err)
 	}
 	shown := len(read.Parts.Parts)
 	hidden := string(read.ID) != conversationID || shown == 0 || shown >= maxParts || shown < read.Parts.Total

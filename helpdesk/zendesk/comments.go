@@ -122,8 +122,8 @@ func (c *Client) find(ctx context.Context, ticketID, text string, public bool, a
 // own replies.
 func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bool, error) {
 	ticket, err := c.ticket(ctx, ticketID)
-	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok {
-		failed.OneConversation = failed.OneConversation || c.isTicketsOnly(ctx, err)
+	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok && c.isTicketsOnly(ctx, err) {
+		failed.OneConversation = true
 	}
 	if err != nil {
 		return false, err
