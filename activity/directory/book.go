@@ -365,7 +365,7 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	}
 }
 
-// addUser adds the event's user to those of its address.
+// addUser adds the event's user to the users of its address.
 func (b *Book) addUser(e *activity.Event) {
 	p := b.stored[ofEmail(e.Email)]
 	if slices.Contains(p.fact.Users, e.UserID) {

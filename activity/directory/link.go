@@ -115,8 +115,8 @@ func (s *Session) endLink() { s.Desk, s.ConversationID, s.LinkUser, s.LinkEmail 
 // people even if the source marks neither as identified. The same holds if another user is
 // identified while the session has an address and a user ID that is not a mere visitor's. Unless
 // the event has a lower standing, the session's user then counts as identified and owns the
-// address. An unowned link goes to that user in any case. A visitor who came after the address's
-// identified user has no address, and so remains a visitor.
+// address. An unowned link goes to that user in any case. A visitor after the address's identified
+// user has no address, and so remains a visitor.
 func (s *Session) tellApart(e *activity.Event) {
 	if e.UserID == "" {
 		return

@@ -17,7 +17,7 @@ type text struct {
 // chunkSize limits a chunk of more than one action.
 const chunkSize = 2 << 10
 
-// add returns an action's JSON in the text. The other actions are all those of the session.
+// add returns an action's JSON in the text. The others are all other actions of the session.
 func (t *text) add(json string, others []HeldAction) string {
 	if len(others) == 0 { // as in most sessions of one page: no copy
 		t.chunk, t.taken = nil, int(fair.Size(len(json)))

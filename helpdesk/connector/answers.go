@@ -89,8 +89,8 @@ func askers(batch []message) (all []helpdesk.Contact) {
 // isUnnamed reports whether the desk does not name the message's author.
 func (m message) isUnnamed() bool { return m.Contact == (helpdesk.Contact{}) && m.ContactID == "" }
 
-// sessionsFor returns the sessions from which the messages may be answered. Only in a chat is an author
-// whom the desk does not name the contact whose sessions it has linked: elsewhere anyone may take part.
+// sessionsFor returns the sessions from which the messages may be answered. Only in a chat is an unnamed
+// author the contact with the linked sessions: elsewhere anyone may take part.
 func (j *job) sessionsFor(batch []message) []session {
 	foreign := !j.can.Chats && slices.ContainsFunc(batch, message.isUnnamed)
 	return slices.DeleteFunc(j.r.trusted(), func(s session) bool { return foreign && s.ByWebhook })

@@ -92,9 +92,8 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 }
 
 // byEmail returns an address's sessions, which may repeat, and its users. The sessions are the live
-// ones, and the one in which the address was last seen. The users are those of these sessions, and
-// others that stated the address, as far as they have the address according to the directory: others
-// may have acted in the same sessions.
+// ones, and the one in which the address was last seen. The users have stated the address or acted in
+// these sessions, and the directory knows the address as theirs: others may have acted there as well.
 func (p *People) byEmail(ctx context.Context, productID, email string) (ids, theirs []string, err error) {
 	ids, err = p.listed(ctx, productID, email,
 		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })

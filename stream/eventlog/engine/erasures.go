@@ -121,7 +121,7 @@ func (x *Erasures) covering(e *eventlog.Entry) (all []*feed.Erasure) {
 		add(subject{session: e.SessionID})
 	}
 	if b, err := e.Decode(); err == nil && b != nil {
-		add(subject{user: b.UserID}) // who need not have acted
+		add(subject{user: b.UserID}) // perhaps without an action
 		for i := range b.Actions {
 			add(subject{user: b.Actions[i].UserID})
 		}
