@@ -177,9 +177,8 @@ type writing struct {
 	Claimed bool            `json:"claimed,omitempty"` // the summary replaces no notes, as its activity may be forged
 	// Erased means that the person of the note was erased, and that only Session, UserID, Text
 	// and Begun are set as well. The note is looked for in order to redact it, and never
-	// written. Servers of the release before know such a note by Blank, its Text, alone.
-	Erased bool   `json:"erased,omitempty"`
-	Blank  string `json:"blank,omitempty"`
+	// written.
+	Erased bool `json:"erased,omitempty"`
 }
 
 // message is a message of the contact that waits for a public reply. At is when the webhook
@@ -434,8 +433,6 @@ func decodeConversation(doc document.Document) (conversation, error) {
 	}
 	switch w := c.Writing; { // the release before stored no text
 	case w == nil || w.Text != "":
-	case w.Blank != "":
-		w.Text, w.Erased = w.Blank, true
 	case w.Summary == nil:
 		c.Writing = nil // the note is made again from the log
 	default:

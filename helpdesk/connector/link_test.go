@@ -334,12 +334,11 @@ func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
 }
 
-// The previous release stored the range of a note, and no text except an erased person's.
+// The previous release stored the range of a note, and no text.
 func TestConversation_readsTheOutboxOfThePreviousRelease(t *testing.T) {
 	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	for stored, want := range map[string]*writing{
 		`"text":"[1] User visited a"`:     {Text: "[1] User visited a"},
-		`"blank":"[1] User visited a"`:    {Text: "[1] User visited a", Erased: true, Blank: "[1] User visited a"},
 		`"summary":{"upto":2,"text":"b"}`: {Summary: &sessionSummary{Upto: 2, Text: "b"}}, // says the same: it needs no note
 		`"summary":{"upto":2,"text":"c"}`: {Text: "session_id: s\ntimestamp: 2026-11-28 12:00:00 UTC\n\nc",
 			Summary: &sessionSummary{Upto: 2, Text: "c"}},
@@ -354,14 +353,6 @@ func TestConversation_readsTheOutboxOfThePreviousRelease(t *testing.T) {
 		}
 		assert.Equal(t, want, c.Writing, stored)
 	}
-}
-
-// Servers of the previous release redact the note of an erased person by its blank field.
-func TestConversation_leavesAnErasedNoteToThePreviousRelease(t *testing.T) {
-	c := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Text: "[1] User visited a"}}
-	c.erase(Person{SessionIDs: []string{"s"}}, true)
-	value := musttest.New(c.encode())
-	assert.Contains(t, string(value), `"blank":"[1] User visited a"`)
 }
 
 // A server of the previous release stored this form.

@@ -187,7 +187,7 @@ func (c *conversation) erase(of Person, redact bool) (notes int) {
 	c.forget(of)
 	if w := c.Writing; w != nil && !w.Erased && of.owns(w.Session, w.UserID) {
 		if c.Writing = nil; redact && w.Text != "" {
-			c.Writing = &writing{Session: w.Session, UserID: w.UserID, Text: w.Text, Begun: w.Begun, Erased: true, Blank: w.Text}
+			c.Writing = &writing{Session: w.Session, UserID: w.UserID, Text: w.Text, Begun: w.Begun, Erased: true}
 		}
 	}
 	if redact {
