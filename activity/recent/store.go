@@ -34,7 +34,7 @@ type Store interface {
 	// Recent returns at most limit of the newest actions of a user, or of all users in a session,
 	// oldest first, and none for an unknown subject. It never returns an action that is older than
 	// the retention or, for a user, that belongs to another one. The snapshot is consistent and
-	// includes everything appended before the call.
+	// includes everything appended before the call. The caller owns the records.
 	Recent(ctx context.Context, productID string, of Subject, limit int) (Snapshot, error)
 
 	// Sessions returns the IDs of the sessions with actions that belong to the user or were
