@@ -79,7 +79,7 @@ func (d *decoder) object(at string) {
 }
 
 // Meaning implements [intake.Decoder]. The event's time is used without correction. Its ID is unique
-// within the source: two systems may both count their events from 1.
+// within the source, as far as there is room to say so: two systems may both count their events from 1.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := d.texts
 	name := intake.Trimmed(e["event"])
@@ -87,8 +87,12 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
-	m.Key, m.SeeksSession = e["id"], true
-	m.Event = intake.Who(d.name+"/"+e["id"], e["user_id"], e["anonymous_id"], e["email"])
+	id := e["id"]
+	m.Key, m.SeeksSession = id, true
+	if within := d.name + "/" + id; len(within) <= intake.MaxID {
+		id = within
+	}
+	m.Event = intake.Who(id, e["user_id"], e["anonymous_id"], e["email"])
 	m.SessionID = cmp.Or(intake.UnsharedID(intake.Trimmed(e["session_id"])), m.SessionID)
 	switch typ := d.actions[name]; typ {
 	case Identify:
