@@ -117,18 +117,19 @@ func (f fixture) add(batches ...activity.Batch) {
 }
 
 func (f fixture) recent(product, user string, limit int) recent.Records {
-	f.Helper()
 	return f.read(product, recent.Subject{UserID: user}, limit).Records
 }
 
 // session returns the records of a session of the product.
 func (f fixture) session(id string) recent.Records {
-	f.Helper()
 	return f.read(product, recent.Subject{SessionID: id}, 1000).Records
 }
 
 func (f fixture) read(product string, of recent.Subject, limit int) recent.Snapshot {
 	f.Helper()
+	first, err := f.store.Recent(f.Context(), product, of, limit)
+	require.NoError(f, err)
+	clear(first.Records) // the caller owns them
 	found, err := f.store.Recent(f.Context(), product, of, limit)
 	require.NoError(f, err)
 	return found
