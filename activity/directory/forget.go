@@ -29,15 +29,15 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	if err := b.load(ctx, slices.Concat(sessions, users, keysOf(ofEmail, who.Emails))...); err != nil {
 		return nil, err
 	}
+	var further []documentKey
 	for _, id := range who.UserIDs { // they may be users of addresses that others own by now
-		if err := b.load(ctx, keysOf(ofEmail, b.stored[ofOwned(id)].owned)...); err != nil {
-			return nil, err
-		}
+		further = append(further, keysOf(ofEmail, b.stored[ofOwned(id)].owned)...)
 	}
 	if p := b.stored[ofEmail(who.Address)]; p != nil && p.fact.Owner != nil {
-		if err := b.load(ctx, ofOwned(p.fact.Owner.UserID)); err != nil {
-			return nil, err
-		}
+		further = append(further, ofOwned(p.fact.Owner.UserID))
+	}
+	if err := b.load(ctx, further...); err != nil {
+		return nil, err
 	}
 	var changes []document.Change
 	for key, p := range b.stored {
