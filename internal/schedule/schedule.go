@@ -10,6 +10,9 @@
 // Every item added is finished exactly once: with nil if its work succeeded, or
 // with an error if it is skipped or given up. There is no other way to
 // acknowledge it.
+//
+// The package also has the rules for the time of a next attempt: [Backoff], [Quiet], and [AskedWait] for
+// the wait that an HTTP answer asks for.
 package schedule
 
 import (

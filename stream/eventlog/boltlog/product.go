@@ -186,7 +186,8 @@ func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 			if len(changes) > 0 {
 				ahead[id] = changes
 			}
-			p.share = l.shares.Join(l.products.Get(id, func() *product { return p }))
+			l.products.Get(id, func() *product { return p })
+			p.share = l.shares.Join(p)
 			p.account()
 			l.balance()
 			return nil
