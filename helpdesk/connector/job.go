@@ -234,8 +234,9 @@ func (j *job) trace(s *step, began time.Time, err error) {
 // absorb returns the error of a step if it ends the job: because the account is away, the
 // conversation is gone, or storage failed. Any other failure is the step's own, as for a contact
 // that is gone: absorb records when to repeat the step, and the job goes on with the steps of
-// other classes. A success ends the failures in a row of contacts and offers. Notes are forgiven
-// at the end of the job, and answers when a reply is composed.
+// other classes. An account-wide failure delays the steps of its class as well, because a desk may
+// fail in one kind of request only. A success ends the failures in a row of contacts and offers.
+// Notes are forgiven at the end of the job, and answers when a reply is composed.
 func (j *job) absorb(s *step, err error) error {
 	var failed *helpdesk.APIError
 	var paused *pausedError
@@ -251,6 +252,9 @@ func (j *job) absorb(s *step, err error) error {
 		return err
 	case errors.As(err, &failed) && !failed.AccountWide():
 		j.delay(class, err)
+	case failed != nil && class != notes:
+		j.delay(class, err)
+		return &pausedError{account: true}
 	case errors.As(err, &paused) && !paused.account:
 		j.locked(func() { j.lane.ensureMemo().again[class] = time.Now().Add(paused.wait) })
 	default:

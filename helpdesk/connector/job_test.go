@@ -114,9 +114,11 @@ func TestJob_delaysTheClassThatFailed(t *testing.T) {
 		assert.Equal(t, time.Minute, waits())
 		require.NoError(t, j.absorb(reply, &pausedError{wait: time.Hour}))
 		assert.Equal(t, time.Hour, waits())
+		assert.Equal(t, &pausedError{account: true}, j.absorb(reply, &helpdesk.APIError{Status: http.StatusBadGateway}))
+		assert.GreaterOrEqual(t, waits(), backoffs[answers].Min)
+		assert.Less(t, waits(), time.Hour, "since the last failure")
 		assert.Zero(t, j.lane.memo.again[notes])
-		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway},
-			&pausedError{account: true}, errNoDocument} {
+		for _, err := range []error{&pausedError{account: true}, errNoDocument} {
 			require.ErrorIs(t, j.absorb(reply, err), err)
 		}
 	})

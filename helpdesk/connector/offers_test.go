@@ -308,7 +308,7 @@ func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
 		run(t, helping, func(w *world, s *server, conversation string) {
 			w.pingPong()
 			w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Lose: true})
-			time.Sleep(11 * time.Second)
+			time.Sleep(9500 * time.Millisecond) // between the deletion and the next attempt
 			s.stop()
 			w.core = nil // and without offers by now
 			second := w.start(Options{})

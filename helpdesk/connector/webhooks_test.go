@@ -330,6 +330,38 @@ func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 	})
 }
 
+// A part of a desk may be away for long.
+func TestFollow_writesNotesWhileTheDeskFailsInOneKindOfRequest(t *testing.T) {
+	for _, operation := range []string{"contact", "whose", "reply"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
+			d.follows(t, nil)
+			sessions := []string{"s1", "s2"}
+			for _, id := range sessions {
+				d.visit(t, id, "home")
+				musttest.New(d.link(t.Context(), "chat", "of "+id, id, byWebhook, time.Time{}))
+			}
+			time.Sleep(time.Minute)
+			d.chat.script(operation, &helpdesk.APIError{Status: 503}, false)
+			d.event(t, webhookPath, "chat", openedByK1("d0", "of s1"))
+			if operation != "contact" {
+				d.event(t, chatPath, "chat", userReply("d1", "of s1", "Hi"))
+			}
+			for n := range 18 {
+				time.Sleep(7 * time.Second)
+				for _, id := range sessions {
+					d.visit(t, id, "pricing")
+				}
+				time.Sleep(time.Second)
+				for _, id := range sessions {
+					assert.Len(t, d.chat.texts("of "+id), n+2, operation)
+				}
+			}
+			assert.Greater(t, d.chat.count(operation), 10, "it is tried again")
+		})
+	}
+}
+
 func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found helpdesk.Contact
