@@ -18,14 +18,7 @@ import (
 // may use the bridge.
 func (b *Bridge) preflight(w http.ResponseWriter, r *http.Request) {
 	b.share(w, r)
-	h := w.Header()
-	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
-	if h.Get("Access-Control-Allow-Origin") != "" {
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
-		h.Set("Access-Control-Allow-Headers", "Accept, Content-Type")
-		h.Set("Access-Control-Max-Age", "600")
-	}
-	w.WriteHeader(http.StatusNoContent)
+	httpx.Preflight(w, "GET, HEAD, POST", "Accept, Content-Type")
 }
 
 // shared returns a handler that adds the CORS headers and refuses requests for another

@@ -61,12 +61,8 @@ func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 // ServeLinkPreflight answers the preflight requests of ServeLink. Any origin may ask,
 // because a preflight does not name the product.
 func (c *Connector) ServeLinkPreflight(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	allowPage(h, r.Header.Get("Origin"))
-	h.Set("Access-Control-Allow-Methods", "POST")
-	h.Set("Access-Control-Allow-Headers", "Content-Type")
-	h.Set("Access-Control-Max-Age", "600")
-	w.WriteHeader(http.StatusNoContent)
+	allowPage(w.Header(), r.Header.Get("Origin"))
+	httpx.Preflight(w, http.MethodPost, "Content-Type")
 }
 
 // allowPage lets pages of an origin read the answer.
