@@ -431,6 +431,8 @@ func TestErase_leavesTheSpanOfTheOtherPersonsSession(t *testing.T) {
 		for _, field := range []string{"first_seen", "page", "user_id", "actions"} {
 			assert.Equal(t, before[0][field], after[0][field], field)
 		}
+		recent := s.session("acme", acmeKey, "s1").Recent
+		assert.Equal(t, actions-1, recent[len(recent)-1].Index)
 	}
 	restart := func() {
 		s.stop()

@@ -272,8 +272,7 @@ func (v *View) Expire() { v.sessions.Expire(time.Now()) }
 // maxRecent is the maximum number of a session's actions that are shown.
 const maxRecent = 50
 
-// recall reads a session's newest actions. The last one has the index of the session's last
-// action. It sets By only if the actions belong to more than one user.
+// recall reads a session's newest actions. It sets By only if they belong to more than one user.
 func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
 	of := recent.Subject{SessionID: detail.Session.SessionID}
 	found, err := v.log.Activity().Recent(ctx, productID, of, maxRecent)
@@ -286,7 +285,6 @@ func (v *View) recall(ctx context.Context, productID string, detail *Detail) err
 	users := make([]string, len(found.Records))
 	for i, record := range found.Records {
 		users[i] = record.User
-		detail.Recent[i].Index += max(0, detail.Session.Actions-len(users))
 	}
 	if slices.ContainsFunc(users, func(user string) bool { return user != users[0] }) {
 		detail.By = users
