@@ -87,7 +87,8 @@ func (m *Memory) order(product string) *btree.BTreeG[*session] {
 }
 
 // Identify adds an identity of a product's log, as Add does: it sets the user and the email address of
-// a session that belongs to the anonymous visitor. The session keeps its place in the list.
+// a session that belongs to the anonymous visitor, whose own address is not the user's. The session keeps
+// its place in the list.
 func (m *Memory) Identify(productID string, who *feed.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +97,7 @@ func (m *Memory) Identify(productID string, who *feed.Identity) {
 		return
 	}
 	s := &held.Value
-	s.userID, s.email = who.UserID, cmp.Or(who.Email, s.email)
+	s.userID, s.email = who.UserID, who.Email
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 	m.held.Trim(productID)
 }

@@ -391,9 +391,10 @@ func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	require.Len(t, found, 1)
 	before.UserID, before.Email = "ada", "Ada@example.com"
 	assert.Equal(t, before, found[0])
-	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "ada", UserID: "ada"})
+	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "ada", UserID: "bob"})
 	found, _ = list(t, m, sessions.Query{}, noon)
-	assert.Equal(t, before, found[0], "an identity without an address takes none away")
+	before.UserID, before.Email = "bob", ""
+	assert.Equal(t, before, found[0], "the visitor's address is not the user's")
 	one := m.Bytes("acme")
 	m.Remove("acme", "s")
 	assert.Less(t, m.Bytes("acme"), one)
