@@ -472,6 +472,26 @@ func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	check()
 }
 
+// An address that a visitor stated in one session is known in the visitor's other sessions, where others
+// sign in.
+func TestErase_leavesNoAddressOfAVisitorInTheSessionOfAnotherUser(t *testing.T) {
+	s := start(t)
+	s.acts("a1", "anon", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
+	s.acts("a2", "anon", "s2", "$pageview", "/bob-1", "")
+	row := func() map[string]any {
+		return asMap(t, s.session("acme", acmeKey, "s2").Session)
+	}
+	assert.Equal(t, mail, row()["email"])
+	s.acts("a3", "bob", "s2", "$identify", "/", `,"$anon_distinct_id":"anon"`)
+	assert.Equal(t, []any{"bob", ""}, []any{row()["user_id"], row()["email"]}, "it is not the user's")
+	s.erase("?email=" + mail)
+	stream := s.stream("/stream/acme?since=0", bearer(acmeKey))
+	f := stream.next()
+	assert.Contains(t, f.Data, "/bob-1")
+	assert.NotContains(t, f.Data, mail)
+	assert.EqualValues(t, 1, s.lookup("bob")["count"])
+}
+
 // The link names an email whose user no source calls identified.
 func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	d := newDesks()

@@ -326,8 +326,11 @@ func (f *found) erasures(productID string) (all []*feed.Erasure) {
 				e.SessionIDs = append(e.SessionIDs, s.id)
 				size += len(s.id) + len(strings.Join(s.others, ""))
 				if s.isShared() {
-					e.Kept[s.id], e.EmailsSHA256 = s.others, digests
+					e.Kept[s.id] = s.others
 				}
+			}
+			if len(e.Kept) > 0 {
+				e.EmailsSHA256 = digests
 			}
 			all = append(all, e)
 		}
