@@ -1,6 +1,12 @@
 package redislog
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
 // A product with much to commit leaves Redis to others now and then; a product with little to
@@ -96,5 +104,166 @@ func TestAhead_isTheLeastDifferenceThereCanBe(t *testing.T) {
 		time.Hour: time.Second - time.Hour,
 	} {
 		assert.Equal(t, want, ahead(before, after, before.Add(there)), there)
+	}
+}
+
+// A commit has no effect if Redis was killed in the middle of writing it: the client's next attempt
+// is there once. It does not matter where the append-only file ends, which server goes on, and how
+// often Redis is killed then.
+func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
+	t.Parallel()
+	for _, again := range []string{"at once", "after the second kill"} {
+		t.Run(again, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			torn := 0
+			for testTorn(t, server, torn, again == "at once") {
+				torn++
+			}
+			require.Greater(t, torn, 10)
+		})
+	}
+}
+
+// Redis keeps a deleted document for a while, so that the deletion can be taken back. The document
+// goes with the next commit or the product, and nothing else goes with it.
+func TestDelete_leavesNothingAfterTheNextCommit(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
+	doc, other := document.Document{Name: "doc"}, document.Document{Name: "other"}
+	stored := func() int64 { return server.Client().Exists(t.Context(), "la:{p:acme}:doc:doc").Val() }
+	for _, next := range []func(){
+		func() { write(t, log, document.Put(other, nil, time.Hour)) },
+		func() { require.NoError(t, log.Drop(t.Context(), acme, 0)) },
+	} {
+		gone := doc
+		gone.Version = write(t, log, document.Put(doc, nil, 0))
+		write(t, log, document.Delete(gone))
+		require.Positive(t, server.Client().PTTL(t.Context(), "la:{p:acme}:doc:doc").Val())
+		next()
+		require.Zero(t, stored())
+	}
+	doc.Version = write(t, log, document.Put(doc, nil, 0))
+	write(t, log, document.Delete(doc))
+	write(t, log, document.Put(document.Document{Name: "doc"}, nil, 0))
+	write(t, log, document.Check(other))
+	require.Equal(t, int64(1), stored())
+}
+
+// testTorn appends an entry and a document of a session of its own, and cuts the server's record of
+// them off in the middle of command i. It returns false if there are fewer commands.
+func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
+	t.Helper()
+	session := fmt.Sprint("torn", i)
+	e, doc := entry(session, session), document.Document{Name: session}
+	gone, fresh := document.Document{Name: "gone" + session}, document.Document{Name: "new" + session}
+	version := write(t, opened(t, server.URL(), &Options{Prefix: "la"}),
+		document.Put(doc, []byte("before"), 2*time.Hour), document.Put(gone, []byte("before"), 0))
+	doc.Version, gone.Version = version, version
+	appendDoc := func(log *Log) error {
+		return log.Append(t.Context(), acme, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour),
+			document.Delete(gone), document.Put(fresh, nil, 0))
+	}
+	file := appendOnlyFile(t, server)
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, appendDoc(opened(t, server.URL(), &Options{Prefix: "la"})))
+	server.Kill()
+	if !tear(t, file, len(written), i) {
+		server.Restart()
+		return false
+	}
+	server.Restart()
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
+	if atOnce {
+		eventually(t, func() error { return appendDoc(log) })
+	}
+	eventually(t, func() error { return appendOther(t, log, i) })
+	server.Kill()
+	server.Restart()
+	if !atOnce {
+		requireSession(t, server, session, 0, "before")
+		eventually(t, func() error { return appendDoc(log) })
+	}
+	requireSession(t, server, session, 1, "after")
+	require.ErrorAs(t, log.Append(t.Context(), acme, []eventlog.Entry{e}), new(*eventlog.DuplicateError))
+	return true
+}
+
+// appendOnlyFile returns the path of the server's append-only file.
+func appendOnlyFile(t *testing.T, server *redistest.Server) string {
+	t.Helper()
+	dir := server.Client().ConfigGet(t.Context(), "dir").Val()["dir"]
+	files, err := filepath.Glob(filepath.Join(dir, "appendonly*", "*.incr.aof")) // from Redis 7 on
+	require.NoError(t, err)
+	if len(files) == 0 {
+		return filepath.Join(dir, "appendonly.aof")
+	}
+	require.Len(t, files, 1)
+	return files[0]
+}
+
+// tear cuts off a file in the middle of its command i after a position, if there is
+// one.
+func tear(t *testing.T, file string, from, i int) bool {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for ; i >= 0; i-- {
+		next := bytes.Index(data[from+1:], []byte("\r\n*"))
+		if next < 0 {
+			return false
+		}
+		from += 1 + next + len("\r\n")
+	}
+	require.NoError(t, os.Truncate(file, int64(from+len("*1\r\n$"))))
+	return true
+}
+
+func appendOther(t *testing.T, log *Log, i int) error {
+	return log.Append(t.Context(), acme, []eventlog.Entry{entry(fmt.Sprint("other", i), "somebody")})
+}
+
+// eventually calls until Redis answers.
+func eventually(t *testing.T, call func() error) {
+	t.Helper()
+	var err error
+	for range 100 {
+		var duplicate *eventlog.DuplicateError
+		if err = call(); err == nil || errors.As(err, &duplicate) {
+			break
+		}
+		time.Sleep(tick)
+	}
+	require.NoError(t, err)
+}
+
+// requireSession requires that a new server shows so many entries and actions of a
+// session, and its document.
+func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
+	t.Helper()
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
+	require.Len(t, labels(t, log, session), n)
+	entries := 0
+	for _, e := range eventlogtest.Retained(t, log, acme) {
+		if e.SessionID == session {
+			entries++
+		}
+	}
+	require.Equal(t, n, entries)
+	docs, err := log.Documents().Get(t.Context(), acme, session, "gone"+session, "new"+session)
+	require.NoError(t, err)
+	require.Equal(t, value, string(docs[0].Value))
+	client, key := server.Client(), "la:{p:acme}:doc:"
+	left := client.PTTL(t.Context(), key+session).Val()
+	require.Equal(t, n == 0, docs[1].Exists())
+	require.Equal(t, n == 1, docs[2].Exists())
+	require.Equal(t, n == 0, left > time.Hour, left)
+	require.Len(t, listed(t, log, "gone"+session), 1-n)
+	if n == 0 {
+		require.Equal(t, "before", string(docs[1].Value))
+		require.Equal(t, time.Duration(-1), client.PTTL(t.Context(), key+"gone"+session).Val())
+		require.True(t, math.IsInf(client.ZScore(t.Context(), "la:{p:acme}:docs", "gone"+session).Val(), 1))
 	}
 }
