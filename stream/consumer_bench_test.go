@@ -19,8 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// recorded returns the bytes of a stream of n entries of so many actions each,
-// of 1000 sessions.
+// recorded returns the bytes of a stream of n entries of so many actions each, of 1000 sessions.
 func recorded(tb testing.TB, n, actions int) []byte {
 	tb.Helper()
 	var frames []byte
@@ -73,8 +72,7 @@ func consume(tb testing.TB, url string, n int64) {
 	require.Equal(tb, n, events.Load())
 }
 
-// An entry holds several actions, because posthog-js sends a user's actions of three seconds at
-// once.
+// An entry holds several actions, because posthog-js sends a user's actions of three seconds at once.
 func BenchmarkConsumer(b *testing.B) {
 	for _, actions := range []int{1, 5, 20} {
 		b.Run(fmt.Sprintf("of=%d", actions), func(b *testing.B) {

@@ -28,8 +28,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// memoryCursor is a cursor store for tests. It fails the test when its methods
-// are called at the same time.
+// memoryCursor is a cursor store for tests. It fails the test when its methods are called at the same time.
 type memoryCursor struct {
 	t       testing.TB
 	busy    atomic.Bool
@@ -125,8 +124,7 @@ func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
 			return nil
 		}}
 		s := resuming(entryOf("s1", "a"), entryOf("s1", "b"), `{"type":"actions","session_id":"s1"}`, entryOf("s1", "c"))
-		startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), Cursor: cursor,
-			Since: time.Unix(0, 0)})
+		s.consume(t, handlers, stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)})
 		synctest.Wait()
 		assert.Equal(t, []string{"a, since 0", "saved", "b, after 1", "saved", "saved", "c, after 3", "saved"}, n.all())
 		assert.Equal(t, "after 4", place(t, cursor.saved()))
@@ -146,8 +144,8 @@ func TestConsumer_waitsForItsCursor(t *testing.T) {
 		}
 		s := serving(events(1, entryOf("a", "0"), entryOf("b", "0"), entryOf("c", "0"), entryOf("a", "1")),
 			chunk{30 * time.Second, events(5, entryOf("d", "0"), entryOf("b", "1"), entryOf("c", "1")).text})
-		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)),
-			stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		s.consume(t, n.everything(new(atomic.Int64)),
+			stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		lines := n.all()
 		assert.ElementsMatch(t, []string{"a 0", "b 0", "c 0", "d 0"}, lines[:4])
@@ -167,8 +165,7 @@ func TestConsumer_goesOnWhereItsCursorIs(t *testing.T) {
 		for run := range 4 {
 			var n notes
 			s := resuming(data...)
-			c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor,
-				Since: time.Unix(0, 0)})
+			c := s.consume(t, n.raw(), stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)})
 			synctest.Wait()
 			c.stop(t)
 			if run == 0 {
@@ -190,7 +187,7 @@ func TestConsumer_savesWhereItBegan(t *testing.T) {
 		cursor := &memoryCursor{t: t}
 		for range 3 {
 			s := serving()
-			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
+			c := s.consume(t, new(notes).raw(), stream.ConsumerOptions{Cursor: cursor})
 			time.Sleep(time.Minute)
 			c.stop(t)
 		}
@@ -205,13 +202,13 @@ func TestConsumer_readsAgainFromWhereItBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, away := resuming("a"), time.Now().Add(time.Hour)
 		var n notes
-		startConsumer(t, fakeURL, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+		s.consume(t, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
 			if time.Now().Before(away) {
 				return errors.New("away")
 			}
 			n.add("%s", m.Data)
 			return nil
-		}}, stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
+		}}, stream.ConsumerOptions{IdleTimeout: forever})
 		time.Sleep(2 * time.Hour)
 		assert.Equal(t, []string{"a"}, n.all())
 		assert.Equal(t, "946684799", s.request(1).URL.Query().Get("since"))
@@ -222,32 +219,27 @@ func TestConsumer_readsAgainFromWhereItBegan(t *testing.T) {
 func TestConsumer_savesThatNoSessionIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t, text: `{"id":"3","behind":{"away":"1"}}`}
-		startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: resuming("1", "2", "3").client(),
-			Cursor: cursor, IdleTimeout: forever})
+		resuming("1", "2", "3").consume(t, new(notes).raw(), stream.ConsumerOptions{Cursor: cursor, IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		assert.Equal(t, "after 3", place(t, cursor.saved()))
 	})
 }
 
-// A handler that does not return stops no other session. In the cursor it costs only the name of
-// its session.
+// A handler that does not return stops no other session. In the cursor it costs only the name of its session.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		data := make([]string, 5000)
-		for i := range data {
-			data[i] = fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i)
-		}
+		data := many(5000, func(i int) string { return fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i) })
 		s := resuming(data...)
 		cursor := &memoryCursor{t: t}
 		proceed := make(chan struct{})
 		var handled atomic.Int64
-		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+		c := s.consume(t, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
 			if m.ID == "1" {
 				<-proceed
 			}
 			handled.Add(1)
 			return nil
-		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), MaxPending: 50,
+		}}, stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0), MaxPending: 50,
 			IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		assert.EqualValues(t, len(data)-1, handled.Load())
@@ -266,14 +258,13 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
 		inBubble(t, name, func(t *testing.T) {
 			const entries = 1000
-			data := make([]string, entries)
-			for i := range data {
+			data := many(entries, func(i int) string {
 				session := fmt.Sprint("s", i)
 				if i%10 == 0 {
 					session = "away"
 				}
-				data[i] = fmt.Sprintf(`{"type":"x","session_id":%q,"n":%d}`, session, i)
-			}
+				return fmt.Sprintf(`{"type":"x","session_id":%q,"n":%d}`, session, i)
+			})
 			var away atomic.Bool
 			away.Store(true)
 			var n, others, failures notes
@@ -312,11 +303,7 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 			}
 			away.Store(false)
 			time.Sleep(10 * time.Minute)
-			var want []string
-			for i := 0; i < entries; i += 10 {
-				want = append(want, data[i])
-			}
-			assert.Equal(t, want, n.all())
+			assert.Equal(t, many(entries/10, func(i int) string { return data[10*i] }), n.all())
 			assert.Len(t, others.all(), entries*9/10, "each once")
 			assert.Zero(t, c.counted(t, "behind"))
 		})
@@ -361,8 +348,7 @@ func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
 		cursor.saving = func(string) (error, bool) { return errors.New("disk is full"), failing.Load() }
 		var n notes
 		s := serving(events(1, "a", "b"), chunk{time.Minute, "id: 3\ndata: c\n\n"})
-		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor,
-			IdleTimeout: forever})
+		c := s.consume(t, n.raw(), stream.ConsumerOptions{Cursor: cursor, IdleTimeout: forever})
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"a", "b"}, n.all())
 		assert.Contains(t, c.log.String(), "disk is full")
@@ -389,7 +375,7 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			s := serving()
 			cursor := &memoryCursor{t: t, loading: func(context.Context) (string, error) { return test.text, test.err }}
-			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
+			c := s.consume(t, new(notes).raw(), stream.ConsumerOptions{Cursor: cursor})
 			<-c.ended
 			require.ErrorContains(t, c.err, "stream: load cursor: ")
 			if test.err != nil {
@@ -401,9 +387,8 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 	}
 }
 
-// The cursor does not pass entries that a writer holds in memory, so a kill loses none of them. It
-// passes them when they are written, also after the end of the consumer, as in an orderly stop of a
-// process.
+// The cursor does not pass entries that a writer holds in memory, so a kill loses none of them. It passes them when
+// they are written, also after the end of the consumer, as in an orderly stop of a process.
 func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 	for name, stops := range map[string]bool{"while it runs": false, "after its end": true} {
 		inBubble(t, name, func(t *testing.T) {
@@ -427,8 +412,7 @@ func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 	}
 }
 
-// Once the consumer runs again, only the new run saves the cursor: the old run's place would lead
-// back.
+// Once the consumer runs again, only the new run saves the cursor: the old run's place would lead back.
 func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data := []string{entryOf("s1", "a")}
@@ -443,7 +427,6 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 		for range 5 {
 			data = append(data, `{"type":"x"}`)
 		}
-		h.ended = make(chan struct{})
 		h.run() // gets a again
 		time.Sleep(15 * time.Second)
 		saves := cursor.count()
@@ -460,10 +443,7 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 // that a handler was at work on come again, whatever the next process has room for.
 func TestConsumer_survivesKills(t *testing.T) {
 	const sessions, entries = 4, 20
-	data := make([]string, entries)
-	for i := range data {
-		data[i] = entryOf(fmt.Sprint("s", i%sessions), fmt.Sprint(i/sessions))
-	}
+	data := many(entries, func(i int) string { return entryOf(fmt.Sprint("s", i%sessions), fmt.Sprint(i/sessions)) })
 	synctest.Test(t, func(t *testing.T) {
 		pause := func() { time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond) }
 		type remains struct {
@@ -530,11 +510,10 @@ func onABadNetwork(data []string, troubles ...answer) *fakeServer {
 // next Run goes on at its cursor.
 func TestConsumer_losesAndDoublesNothingOnABadNetwork(t *testing.T) {
 	const sessions, entries = 12, 240
-	data := make([]string, entries)
-	for i := range data {
-		data[i] = fmt.Sprintf(`{"type":"actions","session_id":"s%d","actions":[{"title":"%d","raw_url":%q}]}`,
+	data := many(entries, func(i int) string {
+		return fmt.Sprintf(`{"type":"actions","session_id":"s%d","actions":[{"title":"%d","raw_url":%q}]}`,
 			i%sessions, i/sessions, strings.Repeat("x", rand.IntN(1<<rand.IntN(9))))
-	}
+	})
 	troubles := []answer{down, hangs, says(204, ""), says(302, ""), says(307, "", "Location", fakeURL), says(429, "{}"),
 		says(500, "oh"), says(503, "{}", "Retry-After", "1"), says(200, "<html>log in</html>", "Content-Type", "text/html"),
 		sends(io.EOF), sends(io.EOF, chunk{text: "id: 9999999999999-0\nda"}),
@@ -562,7 +541,6 @@ func TestConsumer_losesAndDoublesNothingOnABadNetwork(t *testing.T) {
 				time.Sleep(time.Hour)
 				if c.hasEnded() {
 					require.ErrorAs(t, c.err, new(*stream.RefusedError))
-					c.ended = make(chan struct{})
 					c.run()
 				}
 			}

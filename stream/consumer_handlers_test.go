@@ -25,8 +25,7 @@ func entryOf(sessionID, title string) string {
 	return fmt.Sprintf(`{"type":"actions","session_id":%q,"actions":[{"title":%q}]}`, sessionID, title)
 }
 
-// everything returns handlers that note the titles of actions, the texts of
-// summaries, and how many entries were raw.
+// everything returns handlers that note the titles of actions, the texts of summaries, and how many entries were raw.
 func (n *notes) everything(raw *atomic.Int64) stream.Handlers {
 	return stream.Handlers{
 		Actions: func(_ context.Context, b activity.Batch) error {
@@ -69,8 +68,7 @@ func TestConsumer_skipsMalformedEvents(t *testing.T) {
 			s := serving(events(1, entryOf("s1", "first"), data, entryOf("s1", "last")))
 			var n notes
 			var raw atomic.Int64
-			c := startConsumer(t, fakeURL, n.everything(&raw),
-				stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 16 << 20})
+			c := s.consume(t, n.everything(&raw), stream.ConsumerOptions{MaxEventBytes: 16 << 20})
 			synctest.Wait()
 			assert.ElementsMatch(t, []string{"s1 first", "s1 last"}, n.all())
 			assert.EqualValues(t, 3, raw.Load(), "raw is everything")
@@ -108,7 +106,7 @@ func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 				assert.True(t, utf8.Valid(m.Data))
 				return nil
 			}
-			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
+			c := s.consume(t, handlers, stream.ConsumerOptions{})
 			synctest.Wait()
 			assert.Equal(t, []string{test.want}, n.all())
 			assert.Zero(t, c.counted(t, "skipped_total"))
@@ -149,21 +147,19 @@ func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 	for _, maxPending := range []int{1, 2, 100} {
 		inBubble(t, fmt.Sprint(maxPending), func(t *testing.T) {
 			const entries = 5000
-			data := make([]string, entries)
-			for i := range data {
-				data[i] = fmt.Sprintf(`{"type":"x","session_id":"%d","n":%d}`, i%7, i)
-			}
-			stream1 := events(1, data...)
-			size := int64(len(stream1.text))
+			all := events(1, many(entries, func(i int) string {
+				return fmt.Sprintf(`{"type":"x","session_id":"%d","n":%d}`, i%7, i)
+			})...)
+			size := int64(len(all.text))
 			body := &meter{}
 			s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
-				res := streaming(req, nil, stream1)
+				res := streaming(req, nil, all)
 				body.ReadCloser, res.Body = res.Body, body
 				return res, nil
 			}}
 			proceed := make(chan struct{})
 			var inHand, most, handled atomic.Int64
-			c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(context.Context, stream.Message) error {
+			c := s.consume(t, stream.Handlers{Raw: func(context.Context, stream.Message) error {
 				if now := inHand.Add(1); now > most.Load() {
 					most.Store(now)
 				}
@@ -171,7 +167,7 @@ func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 				inHand.Add(-1)
 				handled.Add(1)
 				return nil
-			}}, stream.ConsumerOptions{Client: s.client(), MaxPending: maxPending, IdleTimeout: forever})
+			}}, stream.ConsumerOptions{MaxPending: maxPending, IdleTimeout: forever})
 			time.Sleep(time.Hour)
 			assert.Less(t, body.read.Load(), size/2, "of %d", size)
 			assert.EqualValues(t, min(maxPending, 7), inHand.Load())
@@ -206,8 +202,7 @@ func TestConsumer_retriesAFailedHandler(t *testing.T) {
 			return note(ctx, b)
 		}
 		handlers.Raw = func(_ context.Context, m stream.Message) error { raw.add("%s", m.ID); return nil }
-		c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever,
-			ParkAfter: forever})
+		c := s.consume(t, handlers, stream.ConsumerOptions{IdleTimeout: forever, ParkAfter: forever})
 		synctest.Wait()
 		requireOrder(t, n.all(), "good", 2)
 		assert.InDelta(t, 2, c.counted(t, "pending"), 0)
@@ -229,8 +224,7 @@ func TestConsumer_countsEntriesAndFailures(t *testing.T) {
 		s := inTurn(down, sends(io.EOF, chunk{text: "event: gap\ndata: {}\n\n"},
 			events(1, entryOf("s1", "a"), `{"type":"summary"}`, "x")),
 			sends(nil, events(4, entryOf("s1", "b"), `{"type":"y"}`)))
-		c := startConsumer(t, fakeURL, stream.Handlers{Actions: new(notes).everything(nil).Actions},
-			stream.ConsumerOptions{Client: s.client()})
+		c := s.consume(t, stream.Handlers{Actions: new(notes).everything(nil).Actions}, stream.ConsumerOptions{})
 		time.Sleep(10 * time.Second)
 		for name, want := range map[string]float64{"connects_total": 2, "interruptions_total": 2, "gaps_total": 1,
 			"skipped_total": 1, "acknowledged_total": 4, "handler_failures_total": 0, "pending": 0} {

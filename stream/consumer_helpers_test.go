@@ -37,7 +37,7 @@ type running struct {
 // startConsumer runs a consumer until the test ends, or stop.
 func startConsumer(t testing.TB, url string, handlers stream.Handlers, opts stream.ConsumerOptions) *running {
 	t.Helper()
-	r := &running{metrics: prometheus.NewRegistry(), ended: make(chan struct{})}
+	r := &running{metrics: prometheus.NewRegistry()}
 	opts.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	r.Consumer, err = stream.NewConsumer(url, "token", handlers, &opts)
@@ -55,6 +55,7 @@ func startConsumer(t testing.TB, url string, handlers stream.Handlers, opts stre
 func (r *running) run() {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
+	r.ended = make(chan struct{})
 	go func() {
 		defer close(r.ended)
 		r.err = r.Run(ctx)
@@ -72,8 +73,7 @@ func (r *running) stop(t testing.TB) {
 // hasEnded reports whether Run has returned.
 func (r *running) hasEnded() bool { return waittest.Fired(r.ended) }
 
-// counted returns a metric of the consumer, the sum of those with the label if
-// one is given.
+// counted returns a metric of the consumer, the sum of those with the label if one is given.
 func (r *running) counted(t testing.TB, name string, label ...string) float64 {
 	t.Helper()
 	return metricstest.Sum(t, r.metrics, "liveactivity_consumer_"+name, label...)
@@ -169,8 +169,7 @@ type chunk struct {
 	text  string
 }
 
-// fakeBody is the body of an answer: chunks, and then an error, or silence
-// where that is nil.
+// fakeBody is the body of an answer: chunks, and then an error, or silence where that is nil.
 type fakeBody struct {
 	ctx    context.Context
 	chunks []chunk
@@ -254,6 +253,28 @@ func inTurn(answers ...answer) *fakeServer {
 	return &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
 		return answers[min(n, len(answers)-1)](req)
 	}}
+}
+
+// after gives these answers first.
+func (f *fakeServer) after(answers ...answer) *fakeServer {
+	then := func(req *http.Request) (*http.Response, error) { return f.answer(len(answers), req) }
+	return inTurn(append(answers, then)...)
+}
+
+// consume starts a consumer of the server.
+func (f *fakeServer) consume(t testing.TB, handlers stream.Handlers, opts stream.ConsumerOptions) *running {
+	t.Helper()
+	opts.Client = f.client()
+	return startConsumer(t, fakeURL, handlers, opts)
+}
+
+// many returns the data of n entries.
+func many(n int, of func(i int) string) []string {
+	data := make([]string, n)
+	for i := range data {
+		data[i] = of(i)
+	}
+	return data
 }
 
 // serving is a fake server that sends these chunks and then nothing.

@@ -70,8 +70,7 @@ func consumeNew(t *testing.T, handlers stream.Handlers, opts stream.ConsumerOpti
 
 // intoAStore runs a test in a bubble with a new stream, whose consumer hands its entries to a store
 // itself, or to the store's writer.
-func intoAStore(t *testing.T, maxPending int,
-	test func(t *testing.T, s *streamtest.Server, c *running, did *store)) {
+func intoAStore(t *testing.T, maxPending int, test func(t *testing.T, s *streamtest.Server, c *running, did *store)) {
 	for _, name := range []string{"consumer", "writer"} {
 		inBubble(t, name, func(t *testing.T) {
 			did := &store{}
@@ -171,8 +170,7 @@ func TestWriter_endsTheLinkOfAnErasedSession(t *testing.T) {
 		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c2"))
 		erasure := chunk{text: "event: erase\nid: 1\n" +
 			`data: {"product_id":"acme","user_id":"ada","session_ids":["s1"]}` + "\n\n"}
-		startConsumer(t, fakeURL, stream.Handlers{Deliver: w.Deliver},
-			stream.ConsumerOptions{Client: serving(erasure).client(), IdleTimeout: forever})
+		serving(erasure).consume(t, stream.Handlers{Deliver: w.Deliver}, stream.ConsumerOptions{IdleTimeout: forever})
 		w.after(time.Minute)
 		w.add(clicksOf("s1", "eve", "a"), clicksOf("s2", "bob", "b"))
 		require.Equal(t, []string{"1m0s write s2: b"}, w.after(time.Hour))

@@ -26,8 +26,7 @@ type parsed struct {
 	endless  bool
 }
 
-// pieces is a stream that comes in these pieces, one each read, and ends with
-// the last.
+// pieces is a stream that comes in these pieces, one each read, and ends with the last.
 type pieces [][]byte
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -43,9 +42,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// oneEach checks that each read gives one whole event, or a piece of an event that is larger than
-// the room for it. Otherwise the client searches its whole buffer for the end of an event again and
-// again.
+// oneEach checks that each read gives one whole event, or a piece of an event that is larger than the room for it.
+// Otherwise the client searches its whole buffer for the end of an event again and again.
 type oneEach struct {
 	t testing.TB
 	io.Reader
@@ -193,8 +191,7 @@ func TestEventGuard_followsTheSpecification(t *testing.T) {
 	}
 }
 
-// withData returns the messages that a browser would be given, and those over
-// the limit.
+// withData returns the messages that a browser would be given, and those over the limit.
 func withData(messages []message) (kept []message) {
 	for _, m := range messages {
 		if m.data != nil || m.name == tooLargeEvent {
@@ -395,8 +392,7 @@ func parseNaively(text string, max int) (got parsed) {
 	return got
 }
 
-// The messages agree with the specification for any text of the server, however the network divides
-// it.
+// The messages agree with the specification for any text of the server, however the network divides it.
 func FuzzEventGuard(f *testing.F) {
 	for _, seed := range []string{
 		"", "data: a\n\n", "\ufeffid: 1\r\ndata: a\r\n\r\n", "data\n\ndata\ndata\n\n", "event: gap\ndata: {}\n\n",
@@ -413,8 +409,7 @@ func FuzzEventGuard(f *testing.F) {
 		f.Add([]byte(seed), []byte{1, 7}, byte(30))
 	}
 	f.Fuzz(func(t *testing.T, text, cuts []byte, limit byte) {
-		// A few bytes can make a line longer than the buffer. No reader gives nothing a hundred
-		// times in a row.
+		// A few bytes can make a line longer than the buffer. No reader gives nothing a hundred times in a row.
 		text, cuts = bytes.ReplaceAll(text, []byte("~"), bytes.Repeat([]byte("~"), maxEventID)), cuts[:min(len(cuts), 64)]
 		max := int(limit) + 4 // an unfinished byte order mark has no more
 		if limit == 0 {

@@ -68,8 +68,7 @@ func (j *journal) take() []string {
 	return lines
 }
 
-// fakeModel notes its calls in a journal, takes its time and answers "summary 1", "summary 2" and
-// so on.
+// fakeModel notes its calls in a journal, takes its time and answers "summary 1", "summary 2" and so on.
 type fakeModel struct {
 	*journal
 	takes   time.Duration
@@ -459,8 +458,7 @@ func TestSummarizer_isBoundedInBytes(t *testing.T) {
 	}
 }
 
-// A session that is being summed up is not forgotten, lest it be summed up
-// twice at the same time.
+// A session that is being summed up is not forgotten, lest it be summed up twice at the same time.
 func TestSummarizer_remembersASummaryInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSumming(stream.SummarizerOptions{MaxBytes: 1})

@@ -46,8 +46,8 @@ func startPipeline(t *testing.T, s *fakeServer, cursor stream.CursorStore, opts 
 	}, &opts)
 	require.NoError(t, err)
 	stop := waittest.Run(t, p.writer.Run)
-	p.running = startConsumer(t, fakeURL, stream.Handlers{Deliver: p.writer.Deliver},
-		stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+	p.running = s.consume(t, stream.Handlers{Deliver: p.writer.Deliver},
+		stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 	p.end = func() {
 		p.cancel()
 		<-p.ended
@@ -159,10 +159,7 @@ func TestWriter_givesBackFailedEntriesAndWritesThemLater(t *testing.T) {
 		p = startPipeline(t, resuming(data...), cursor, stream.WriterOptions{})
 		time.Sleep(time.Hour)
 		written := strings.Join(p.written.all(), " ")
-		var want []string
-		for i := range 600 {
-			want = append(want, fmt.Sprint("a", i))
-		}
+		want := many(600, func(i int) string { return fmt.Sprint("a", i) })
 		assert.Equal(t, strings.Join(want, " "), strings.ReplaceAll(written, "away/: ", ""))
 		assert.Less(t, len(p.written.all()), 10, "merged")
 	})
@@ -189,12 +186,12 @@ func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
 		var deliveries []*stream.Delivery
-		c := startConsumer(t, fakeURL, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
+		s := resuming(entryOf("s1", "a"), entryOf("s1", "b"), `{"type":"summary","session_id":"s1"}`,
+			`{"type":"erase","user_id":"ada","session_ids":["s1","s2"]}`)
+		c := s.consume(t, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
 			deliveries = append(deliveries, d)
 			return nil
-		}}, stream.ConsumerOptions{Client: resuming(entryOf("s1", "a"), entryOf("s1", "b"),
-			`{"type":"summary","session_id":"s1"}`, `{"type":"erase","user_id":"ada","session_ids":["s1","s2"]}`).client(),
-			Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		}}, stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		synctest.Wait()
 		require.Len(t, deliveries, 6)
 		_, err := deliveries[2].Batch()
@@ -222,16 +219,12 @@ func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 
 func TestConsumer_boundsHeldEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var data []string
-		for i := range 10 {
-			data = append(data, entryOf(fmt.Sprint("s", i), "a"))
-		}
+		s := resuming(many(10, func(i int) string { return entryOf(fmt.Sprint("s", i), "a") })...)
 		cursor := &memoryCursor{t: t}
-		c := startConsumer(t, fakeURL, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
+		c := s.consume(t, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
 			d.Hold(nil)
 			return nil
-		}}, stream.ConsumerOptions{Client: resuming(data...).client(), Cursor: cursor, Since: time.Unix(0, 0),
-			IdleTimeout: forever, MaxBehind: 3})
+		}}, stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever, MaxBehind: 3})
 		synctest.Wait()
 		assert.InDelta(t, 7, c.counted(t, "skipped_total", "held_too_long"), 0)
 		assert.Equal(t, 1, strings.Count(c.log.String(), "level=WARN"), "logged once")

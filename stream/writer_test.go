@@ -183,8 +183,7 @@ func (w *writing) add(batches ...activity.Batch) {
 	synctest.Wait()
 }
 
-// after waits until so long after the beginning, and until all is quiet, and returns the new lines
-// of the journal.
+// after waits until so long after the beginning, and until all is quiet, and returns the new lines of the journal.
 func (w *writing) after(d time.Duration) []string {
 	time.Sleep(time.Until(w.began.Add(d)))
 	synctest.Wait()
@@ -241,8 +240,7 @@ func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
 	})
 }
 
-// Sessions of two products that have the same ID are not mixed; neither are actions outside any
-// session.
+// Sessions of two products that have the same ID are not mixed; neither are actions outside any session.
 func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
 		for _, label := range []string{"a", "b"} {
@@ -318,8 +316,7 @@ func TestWriter_skipsRefusedBatchesAndCountsThem(t *testing.T) {
 	})
 }
 
-// Batches that were written before a restart are written again in the same parts, however fast a
-// stream is read back.
+// Batches that were written before a restart are written again in the same parts, however fast a stream is read back.
 func TestWriter_writesEntriesReadBackUnchanged(t *testing.T) {
 	forwarded := func(second float64, label string) activity.Batch {
 		b := clicked("s", label)
@@ -419,8 +416,7 @@ func linked(conversationID string, b activity.Batch) activity.Batch {
 	return b
 }
 
-// conversations returns which conversation each written batch and its actions
-// carry; they must agree.
+// conversations returns which conversation each written batch and its actions carry; they must agree.
 func (w *writing) conversations(t *testing.T) []string {
 	t.Helper()
 	w.mu.Lock()
@@ -628,8 +624,7 @@ func TestWriter_stopsASummaryThatWaitsForAWrite(t *testing.T) {
 	})
 }
 
-// All actions are written once and in order while sessions, failing writes and summaries run at the
-// same time.
+// All actions are written once and in order while sessions, failing writes and summaries run at the same time.
 func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
