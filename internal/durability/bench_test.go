@@ -178,8 +178,7 @@ func BenchmarkFootprint(b *testing.B) {
 	})
 }
 
-// BenchmarkFootprintOfUsers reports the size of a user of 50 actions in the stores that answer
-// lookups.
+// BenchmarkFootprintOfUsers reports the size of a user of 50 actions in the stores that answer lookups.
 func BenchmarkFootprintOfUsers(b *testing.B) {
 	const users, kept = 2000, 50
 	fill := func(b *testing.B, store activitytest.Engine) {
@@ -222,8 +221,7 @@ const (
 	rebuiltUsers = 20_000
 )
 
-// BenchmarkRebuild reports the time of opening a full log: a million actions of twenty thousand users,
-// fifty each.
+// BenchmarkRebuild reports the time of opening a full log: a million actions of twenty thousand users, fifty each.
 func BenchmarkRebuild(b *testing.B) {
 	dir := b.TempDir()
 	fill(b, dir)
@@ -248,8 +246,7 @@ func fill(b *testing.B, dir string) {
 	require.NoError(b, log.Release())
 }
 
-// fillConcurrently calls record with every number below total, from many
-// clients at once.
+// fillConcurrently calls record with every number below total, from many clients at once.
 func fillConcurrently(b *testing.B, total int, record func(n int) error) {
 	b.Helper()
 	const clients = 128

@@ -106,8 +106,7 @@ func (s *storm) includes(actions []action, known []*page, user string) error {
 	return nil
 }
 
-// audit compares every server's reports and the readers' logs with the truth. Nothing may be in
-// flight.
+// audit compares every server's reports and the readers' logs with the truth. Nothing may be in flight.
 func (s *storm) audit() {
 	s.t.Helper()
 	auditor := &sender{storm: s, rng: s.dice.generator(), client: auditorClient + s.audits}
@@ -137,8 +136,7 @@ var auditSession = session{"audit", "auditor"}
 // auditorClient is the number of the first client that audits.
 const auditorClient = 1000
 
-// check returns an error unless the log holds everything acknowledged, and the server's lookups
-// agree with the log.
+// check returns an error unless the log holds everything acknowledged, and the server's lookups agree with the log.
 func (s *storm) check(sv *server, log *ledger) error {
 	if missing := s.truth.missing(log.seen); len(missing) > 0 {
 		return fmt.Errorf("%s: %d acknowledged events are not there:%s", log.name, len(missing), s.truth.describeAll(missing))

@@ -216,8 +216,7 @@ func (g *guild) killHolder(w *worker) {
 	g.start(w)
 }
 
-// pauseHolder stops the holder until another has taken over. When the holder goes on, it must find
-// its lease lost.
+// pauseHolder stops the holder until another has taken over. When the holder goes on, it must find its lease lost.
 func (g *guild) pauseHolder(w *worker) {
 	g.t.Helper()
 	last, _ := g.newest()
@@ -311,12 +310,10 @@ func (w *worker) deeds() (all []deed) {
 	return all
 }
 
-// holderVar makes this program a holder: a process that works under a lease.
-// Its value is the holder's configuration.
+// holderVar makes this program a holder: a process that works under a lease. Its value is the holder's configuration.
 const holderVar = "LIVEACTIVITY_LEASE_HOLDER"
 
-// holder works whenever it has the lease. It writes its deeds to its standard output, a [deed] to a
-// line.
+// holder works whenever it has the lease. It writes its deeds to its standard output, a [deed] to a line.
 type holder struct {
 	Name     string `json:"name"`
 	RedisURL string `json:"redis_url"`

@@ -87,8 +87,7 @@ type noteKiller struct {
 	desk     *helpdesktest.Zendesk
 	visitors []*visitor
 
-	// A note that is handed over here, before or after it is written, stands still until its
-	// receiver closes goOn.
+	// A note that is handed over here, before or after it is written, stands still until its receiver closes goOn.
 	arriving, leaving chan *inFlight
 
 	caught, pauses int
@@ -166,8 +165,7 @@ func (k *noteKiller) inTheMiddle(strike func(server int)) {
 	}
 }
 
-// faults causes faults for longer than leases last. All the while one of several servers stands
-// still.
+// faults causes faults for longer than leases last. All the while one of several servers stands still.
 func (k *noteKiller) faults() {
 	k.pause(time.Second)
 	paused := -1
@@ -230,8 +228,7 @@ func (k *noteKiller) weather(f helpdesktest.Fault) {
 	k.desk.Heal()
 }
 
-// visitor is a client with one session, which is linked to a ticket after some
-// of its requests, or before the first.
+// visitor is a client with one session, which is linked to a ticket after some of its requests, or before the first.
 type visitor struct {
 	*sender
 	ticket  string
@@ -239,8 +236,7 @@ type visitor struct {
 	early   int // requests before the link
 }
 
-// newVisitor returns a visitor with a ticket of its own; the last one shares the
-// first one's.
+// newVisitor returns a visitor with a ticket of its own; the last one shares the first one's.
 func (k *noteKiller) newVisitor(n int) *visitor {
 	v := &visitor{sender: k.storm.newSender(n)}
 	who := session{fmt.Sprintf("visitor-%d", n), fmt.Sprintf("visitor_%d", n)}
@@ -286,8 +282,7 @@ func (v *visitor) link() {
 	v.storm.insist(v.rng, http.StatusOK, http.MethodPost, noteHook, string(body), headers...)
 }
 
-// wanted returns the names of the pages that should be in notes, by ticket and
-// session.
+// wanted returns the names of the pages that should be in notes, by ticket and session.
 func (k *noteKiller) wanted() map[string][]string {
 	want := map[string][]string{}
 	for _, v := range k.visitors {

@@ -16,9 +16,8 @@ import (
 // silence is how long a stream may be silent; heartbeats come each second.
 const silence = 15 * time.Second
 
-// stream opens the product's stream and calls each with its events until that
-// or the stream ends. The cursor is the ID of the event received last, empty
-// for the beginning of the log.
+// stream opens the product's stream and calls each with its events until that or the stream ends. The cursor is the
+// ID of the event received last, empty for the beginning of the log.
 func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func(ssetest.Frame) error) error {
 	url, ok := sv.url()
 	if !ok {

@@ -17,9 +17,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
-// Servers share one Redis. They are killed, and so is Redis, which is also paused. Clients go from
-// server to server, even with the same request. Every server has everything that any server
-// acknowledged, once and in order.
+// Servers share one Redis. They are killed, and so is Redis, which is also paused. Clients go from server to server,
+// even with the same request. Every server has everything that any server acknowledged, once and in order.
 func TestKill_redis(t *testing.T) {
 	// With everysec, Redis acknowledges data before it has written it, while an fsync takes long.
 	always := []string{"--appendfsync", "always"}

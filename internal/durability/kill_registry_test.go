@@ -37,10 +37,9 @@ func (s *storm) register(every time.Duration) {
 	})
 }
 
-// registerOne registers a product and uses it at once. It repeats an attempt of unknown outcome
-// with force, as an operator would. After a second unknown outcome it takes another product,
-// because an abandoned attempt with force may still take effect after a later one and change its
-// secrets.
+// registerOne registers a product and uses it at once. It repeats an attempt of unknown outcome with force, as an
+// operator would. After a second unknown outcome it takes another product, because an abandoned attempt with force
+// may still take effect after a later one and change its secrets.
 func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 	s.calm.RLock()
 	defer s.calm.RUnlock()

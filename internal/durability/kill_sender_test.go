@@ -79,8 +79,7 @@ func (c *sender) once() {
 	}
 }
 
-// request returns a new request about some of the sessions. Some of its pages were sent before, as
-// happens with SDKs.
+// request returns a new request about some of the sessions. Some of its pages were sent before, as happens with SDKs.
 func (c *sender) request(sessions []session) *request {
 	r := &request{client: c.client, number: c.requests, fresh: 1 + c.rng.IntN(maxPages)}
 	if c.rng.IntN(2) == 0 {

@@ -37,8 +37,7 @@ const productFile = `{
 	"keys": [{"key": "` + productKey + `", "external_id": "` + product + `"}]
 }`
 
-// storm is clients and readers at work on some servers while these are killed. The first failure
-// ends it.
+// storm is clients and readers at work on some servers while these are killed. The first failure ends it.
 type storm struct {
 	t       *testing.T
 	dice    *dice
@@ -64,8 +63,7 @@ type storm struct {
 	audits   int
 }
 
-// newStorm returns a storm on so many servers, which are not started. The end of the test ends
-// every running one.
+// newStorm returns a storm on so many servers, which are not started. The end of the test ends every running one.
 func newStorm(t *testing.T, servers int, args ...string) *storm {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "products.json")
@@ -200,8 +198,7 @@ func (s *storm) ask(ctx context.Context, sv *server, timeout time.Duration, meth
 	return answer{resp.StatusCode, resp.Header.Get("Retry-After"), bytes.TrimSpace(got)}, err
 }
 
-// isAway reports whether the answer is the only allowed refusal: storage cannot be reached, come
-// again.
+// isAway reports whether the answer is the only allowed refusal: storage cannot be reached, come again.
 func (a answer) isAway() bool {
 	return a.status == http.StatusServiceUnavailable && a.retryAfter != ""
 }
@@ -211,8 +208,7 @@ func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.bo
 // backoff is the time that clients wait before they try again.
 func backoff(rng *rand.Rand) time.Duration { return time.Millisecond + upTo(rng, 5*time.Millisecond) }
 
-// call sends a request to one of the servers and returns the server's name. Through a balancer it
-// must not fail.
+// call sends a request to one of the servers and returns the server's name. Through a balancer it must not fail.
 func (s *storm) call(rng *rand.Rand, timeout time.Duration, method, path, body string,
 	headers ...string) (a answer, where string, err error) {
 	if s.balancer == nil {
@@ -325,8 +321,7 @@ func (s *server) url() (string, bool) {
 	return "", false
 }
 
-// stopTime bounds the time of a stop: the ten seconds that a server promises, and some for a busy
-// machine.
+// stopTime bounds the time of a stop: the ten seconds that a server promises, and some for a busy machine.
 const stopTime = 15 * time.Second
 
 // streamsCut is the log message of a server that could not send its streams all of their data.

@@ -12,8 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// page is a page view that a client sends. Fields that stay the same after it is announced need no
-// lock.
+// page is a page view that a client sends. Fields that stay the same after it is announced need no lock.
 type page struct {
 	uuid, session, user string
 	email               string // empty if the event has none
@@ -32,8 +31,7 @@ func (p *page) url() string {
 
 const pageQuery = "?view="
 
-// letters writes a number with the letters from a to j, so that it is taken for a
-// word and not for an identifier.
+// letters writes a number with the letters from a to j, so that it is taken for a word and not for an identifier.
 func letters(n int) string {
 	return strings.Map(func(digit rune) rune { return digit - '0' + 'a' }, strconv.Itoa(n))
 }
@@ -53,8 +51,7 @@ type request struct {
 	attempts []string // guarded by truth
 }
 
-// truth is the clients' knowledge: the pages sent, and those acknowledged. It is safe for
-// concurrent use.
+// truth is the clients' knowledge: the pages sent, and those acknowledged. It is safe for concurrent use.
 type truth struct {
 	mu       sync.Mutex
 	clock    int64 // the newest page's time

@@ -46,8 +46,7 @@ func TestDo_returnsOnlyAfterItsOwnCommit(t *testing.T) {
 	})
 }
 
-// A caller that stops waiting for a turn leaves nothing behind. A commit in flight goes on, and so
-// do the later ones.
+// A caller that stops waiting for a turn leaves nothing behind. A commit in flight goes on, and so do the later ones.
 func TestDo_returnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits [][]int

@@ -435,8 +435,7 @@ func TestScheduler_goesOnWithTheNextRun(t *testing.T) {
 	})
 }
 
-// With many keys, random failures and eager adders, every item is finished once, and a key's items
-// in order.
+// With many keys, random failures and eager adders, every item is finished once, and a key's items in order.
 func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -241,8 +241,7 @@ func (s *subscription) ends(t testing.TB) {
 	require.ErrorIs(t, err, io.EOF, "%+v", e)
 }
 
-// tape holds the events that a client has received so far, with their times. The client never stops
-// reading.
+// tape holds the events that a client has received so far, with their times. The client never stops reading.
 type tape struct {
 	mu     sync.Mutex
 	events []taped

@@ -176,8 +176,7 @@ func TestHandler_sendsRetryOnceAndThenEntriesAsTheyCome(t *testing.T) {
 	})
 }
 
-// resumption is a service whose log has got ten entries and retains the last
-// seven.
+// resumption is a service whose log has got ten entries and retains the last seven.
 type resumption struct {
 	*service
 	entries []eventlog.Entry
@@ -268,8 +267,7 @@ func TestHandler_answers503WhileStorageIsDown(t *testing.T) {
 	})
 }
 
-// An ID that the log cannot resume after is answered with a gap that repeats it, and with
-// everything retained.
+// An ID that the log cannot resume after is answered with a gap that repeats it, and with everything retained.
 func TestHandler_answersAnIDItCannotResumeAfterWithAGap(t *testing.T) {
 	r := newResumption(t, takenOver)
 	newest := r.entries[9].ID
@@ -552,8 +550,7 @@ func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
 	require.NoError(t, s.handler.Wait(t.Context()))
 }
 
-// A reader that does not read costs a buffer, for entries of any size and wherever the log keeps
-// them.
+// A reader that does not read costs a buffer, for entries of any size and wherever the log keeps them.
 func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 	const readers, limit = 24, 64 << 10
 	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10,
@@ -625,8 +622,7 @@ func stacks() int64 {
 	return int64(stats.StackInuse)
 }
 
-// Over a real network, too, a reader that stalls is cut off. It has cost only the buffers of its
-// connection.
+// Over a real network, too, a reader that stalls is cut off. It has cost only the buffers of its connection.
 func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
 	byEach(t, []transport{takenOver, takenTLS}, func(t *testing.T, tr transport) {
 		log := newMemoryLog()
@@ -653,8 +649,7 @@ func tcpOf(conn net.Conn) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// A client sends nothing after its request. A few extra bytes are ignored; a client that does not
-// stop is cut off.
+// A client sends nothing after its request. A few extra bytes are ignored; a client that does not stop is cut off.
 func TestHandler_doesNotListenToATalkativeClient(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)

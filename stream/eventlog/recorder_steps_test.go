@@ -30,8 +30,7 @@ func arrives(e activity.Event, sent, received float64) activity.Event {
 	return e
 }
 
-// A redirect's page view comes on a faster request, and perhaps to another
-// server, than the click that led to it.
+// A redirect's page view comes on a faster request, and perhaps to another server, than the click that led to it.
 func TestRecorder_placesNoPageViewBeforeTheClickThatLedToIt(t *testing.T) {
 	for name, servers := range map[string]int{"one server": 1, "two servers": 2} {
 		t.Run(name, func(t *testing.T) {

@@ -106,8 +106,7 @@ func (r *recording) stored(t testing.TB, userID string) []string {
 // noon is when the tests' sessions begin.
 var noon = time.Now().Add(-time.Hour).Truncate(time.Second).UTC()
 
-// does is an action of a session, so many seconds after noon. The event's id
-// is the title.
+// does is an action of a session, so many seconds after noon. The event's id is the title.
 func does(sessionID, userID, title string, second float64) activity.Event {
 	return activity.Event{
 		ID: title, SessionID: sessionID, UserID: userID,
@@ -379,8 +378,7 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	require.Equal(t, []string{"", "7", ""}, batches, "a batch of another's actions alone is in no conversation")
 }
 
-// Each action of two users in one session has the address of its own user, whichever request brings
-// it.
+// Each action of two users in one session has the address of its own user, whichever request brings it.
 func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 	r := newRecording(t)
 	early, late := does("s1", "ada", "early", 3), does("s1", "ada", "late", 4)
@@ -540,8 +538,7 @@ func TestRecorder_metersItsResult(t *testing.T) {
 	old, view := does("s1", "u1", "old", 0), does("s2", "u1", "b", 2)
 	old.Time = time.Now().Add(-2 * activity.DefaultTTL)
 	view.Action.Type = activity.TypePageview
-	events := []activity.Event{does("s1", "u1", "a", 1), view, identifies("s1", "u1", "ada@example.com", 3),
-		old}
+	events := []activity.Event{does("s1", "u1", "a", 1), view, identifies("s1", "u1", "ada@example.com", 3), old}
 	want := tracing.Flow{Accepted: 3, Ignored: 1, Actions: 2}
 	_, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)
@@ -693,8 +690,7 @@ func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	assert.InDelta(t, now, b.ForwardedAt, 60)
 }
 
-// BenchmarkRecorder records requests of known sessions with a user and without an email address,
-// like most requests.
+// BenchmarkRecorder records requests of known sessions with a user and without an email address, like most requests.
 func BenchmarkRecorder(b *testing.B) {
 	for _, size := range []int{1, 20} {
 		b.Run(fmt.Sprintf("events=%d", size), func(b *testing.B) {

@@ -41,8 +41,7 @@ func (f *followed) delivered() []string {
 	return slices.Clone(f.lines)
 }
 
-// followSource follows a source until the test ends. Deliver is asked first; nil
-// takes everything.
+// followSource follows a source until the test ends. Deliver is asked first; nil takes everything.
 func followSource(t *testing.T, log eventlog.Log, after string, since time.Time,
 	refuse func(feed.Kind) error) *followed {
 	f := &followed{}
@@ -144,8 +143,7 @@ func TestSource_resumesAfterAnIDAndReportsGaps(t *testing.T) {
 		late := []eventlog.Entry{{Data: text("3")}}
 		appendN(t, log, late...)
 		gap := fmt.Sprintf("gap from %s to %s", first, late[0].ID)
-		require.Equal(t, []string{"open", gap, "3", "heartbeat"},
-			followSource(t, log, first, time.Time{}, nil).delivered())
+		require.Equal(t, []string{"open", gap, "3", "heartbeat"}, followSource(t, log, first, time.Time{}, nil).delivered())
 		require.Equal(t, []string{"open", "3", "heartbeat"}, followSource(t, log, "", time.Unix(0, 0), nil).delivered(),
 			"nothing was asked for that is missing")
 	})
@@ -250,11 +248,10 @@ func TestSource_Follow_saysWhenItBeganByTheClockOfTheLog(t *testing.T) {
 		log := &watchtest.Log{Log: newMemoryLog(), Skew: -time.Hour}
 		defer log.Close()
 		began := errors.New("began")
-		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{},
-			func(e feed.Event) error {
-				assert.Equal(t, log.Now().Truncate(time.Second), e.Opened)
-				return began
-			})
+		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{}, func(e feed.Event) error {
+			assert.Equal(t, log.Now().Truncate(time.Second), e.Opened)
+			return began
+		})
 		require.ErrorIs(t, err, began)
 	})
 }

@@ -74,8 +74,7 @@ func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 	})
 }
 
-// An entry that comes between a look at the log and the wait for a change is
-// sent at once like any other.
+// An entry that comes between a look at the log and the wait for a change is sent at once like any other.
 func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
@@ -209,8 +208,7 @@ func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 	})
 }
 
-// A reader that stops reading is cut off after WriteTimeout. Meanwhile nobody
-// waits for it.
+// A reader that stops reading is cut off after WriteTimeout. Meanwhile nobody waits for it.
 func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
@@ -298,8 +296,7 @@ func TestHandler_letsASlowReaderCatchUp(t *testing.T) {
 	})
 }
 
-// greeted reads the head of the response and the line that a stream begins with
-// at once.
+// greeted reads the head of the response and the line that a stream begins with at once.
 func greeted(t testing.TB, conn net.Conn) *subscription {
 	t.Helper()
 	r := bufio.NewReader(conn)

@@ -309,8 +309,7 @@ func TestServer_disconnects(t *testing.T) {
 	again.receives(t, "2")
 }
 
-// A reader receives only whole events, each once, however often and whenever
-// its connection is cut.
+// A reader receives only whole events, each once, however often and whenever its connection is cut.
 func TestServer_disconnectsBetweenEvents(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
 	const events = 300

@@ -18,8 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-// Some tests need a process of their own: this program, started with the name of a task in this
-// environment variable.
+// Some tests need a process of their own: this program, started with the name of a task in this environment variable.
 const childEnv = "BOLTLOG_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -27,8 +26,7 @@ func TestMain(m *testing.M) {
 		do()
 		os.Exit(0)
 	}
-	// The tests are about the contents of a file. The tests on a real disk are in
-	// internal/durability.
+	// The tests are about the contents of a file. The tests on a real disk are in internal/durability.
 	var memory syscall.Statfs_t
 	if syscall.Statfs("/dev/shm", &memory) == nil && memory.Bavail*uint64(memory.Bsize) > 2<<30 {
 		_ = os.Setenv("TMPDIR", "/dev/shm")

@@ -60,8 +60,7 @@ func requireTrueMemory(t testing.TB, l *Log, dir string, opts *Options) *Log {
 	return again
 }
 
-// together makes the calls so that they share one commit, which finish ends, and returns their
-// errors.
+// together makes the calls so that they share one commit, which finish ends, and returns their errors.
 func together(l *Log, finish func(*bolt.Tx) error, calls ...func() error) []error {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	l.finish = func(tx *bolt.Tx) error {
@@ -181,8 +180,7 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-// If all calls are refused there is nothing to commit, unless entries have expired and are removed
-// with them.
+// If all calls are refused there is nothing to commit, unless entries have expired and are removed with them.
 func TestCommit_ofRefusedCallsLeavesTheDiskAlone(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

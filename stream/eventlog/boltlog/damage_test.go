@@ -115,15 +115,13 @@ var damages = map[string]func(page []byte, number int, whole []byte){
 	},
 	"half zeroed":      func(page []byte, _ int, _ []byte) { clear(page[len(page)/2:]) },
 	"beginning zeroed": func(page []byte, _ int, _ []byte) { clear(page[:512]) },
-	"another page's": func(page []byte, number int,
-		whole []byte) {
+	"another page's": func(page []byte, number int, whole []byte) {
 		copy(page, whole[(number+3)*len(page)%len(whole):])
 	},
 }
 
-// damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR in every way, and
-// tries the result. It prints each attempt before it begins, so that the last line names the
-// attempt that killed it.
+// damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR in every way, and tries the result. It
+// prints each attempt before it begins, so that the last line names the attempt that killed it.
 func damageEveryPage() {
 	dir := os.Getenv("BOLTLOG_TEST_DIR")
 	want, err := whatIsIn(dir)
@@ -274,9 +272,8 @@ func metasSwapped(file []byte) []byte {
 	return swapped
 }
 
-// withFreePages returns a file in which the list of free pages of the last transaction is replaced
-// by another page that lists page 4 as free. A page begins with its number, its kind, and the number
-// of its items.
+// withFreePages returns a file in which the list of free pages of the last transaction is replaced by another page
+// that lists page 4 as free. A page begins with its number, its kind, and the number of its items.
 func withFreePages(file []byte) []byte {
 	file = bytes.Clone(file)
 	newest, other := metas(file)

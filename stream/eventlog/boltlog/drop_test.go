@@ -42,8 +42,7 @@ func left(t testing.TB, l *Log) (n int) {
 	return n
 }
 
-// Everything disappears at once. Its room is freed in steps, and other calls have their turn
-// between the steps.
+// Everything disappears at once. Its room is freed in steps, and other calls have their turn between the steps.
 func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)

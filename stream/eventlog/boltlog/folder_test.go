@@ -48,8 +48,7 @@ func TestOpen_refusesAPathThatIsNotAFolder(t *testing.T) {
 	}
 }
 
-// Of many that start together in a new folder one has it. None takes away entries that another has
-// acknowledged.
+// Of many that start together in a new folder one has it. None takes away entries that another has acknowledged.
 func TestOpen_isForOneOfManyThatStartTogether(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
@@ -81,8 +80,7 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 	require.Len(t, eventlogtest.Retained(t, openLog(t, dir, nil), acme), 1, "the first goes on unharmed")
 }
 
-// readBack returns a read-only log, and a function that checks that its file and folder are
-// unchanged.
+// readBack returns a read-only log, and a function that checks that its file and folder are unchanged.
 func readBack(t *testing.T, dir string) (log *Log, unchanged func()) {
 	t.Helper()
 	path := filepath.Join(dir, FileName)

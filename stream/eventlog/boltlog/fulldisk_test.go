@@ -79,8 +79,7 @@ func fillDisk() {
 	fmt.Println("done")
 }
 
-// fill appends entries and documents until there is no more space for either, and returns entries
-// that did not fit.
+// fill appends entries and documents until there is no more space for either, and returns entries that did not fit.
 func (k *noted) fill(log *Log, round int) []eventlog.Entry {
 	ctx := context.Background()
 	for n := 0; ; n++ {

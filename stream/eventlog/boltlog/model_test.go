@@ -215,8 +215,7 @@ func (m *model) bytes(limit int) []byte {
 	return all[1+m.random.IntN(limit):]
 }
 
-// keysHeld returns the keys in the file, of which the next append forgets some
-// that have expired.
+// keysHeld returns the keys in the file, of which the next append forgets some that have expired.
 func (m *model) keysHeld(id string) map[feed.Key]struct{} {
 	if p := m.log.products.Known(id); p != nil {
 		return maps.Clone(p.keys)

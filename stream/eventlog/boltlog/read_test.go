@@ -56,8 +56,7 @@ func numbered(n, size int) eventlog.Entry {
 	return e
 }
 
-// readAllOf reads a log of numbered entries, read by read, from its beginning to its end at that
-// time.
+// readAllOf reads a log of numbered entries, read by read, from its beginning to its end at that time.
 func readAllOf(ctx context.Context, log *Log, each int) error {
 	b, err := log.Bounds(ctx, acme)
 	if err != nil {

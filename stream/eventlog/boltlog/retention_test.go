@@ -46,8 +46,7 @@ func levelsOff(t *testing.T, l *Log, bytes int64, most float64, write func(n int
 	requireConsistent(t, l, acme)
 }
 
-// Under a steady load the file stops growing: of twenty times the retention's
-// size it keeps less than twice.
+// Under a steady load the file stops growing: of twenty times the retention's size it keeps less than twice.
 func TestRetention_boundsTheFile(t *testing.T) {
 	t.Parallel()
 	const limit = 512 << 10
@@ -273,8 +272,7 @@ func TestTails_areBoundedTogether(t *testing.T) {
 	}
 }
 
-// If there are too many keys, the product with the most keys loses its oldest entries, and no other
-// product does.
+// If there are too many keys, the product with the most keys loses its oldest entries, and no other product does.
 func TestKeys_areBoundedTogether(t *testing.T) {
 	const total = 256 << 10
 	dir := t.TempDir()

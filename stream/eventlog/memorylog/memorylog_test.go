@@ -109,8 +109,7 @@ func TestLog_takesNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// An entry may be larger than all that the process may hold: it is kept until the
-// next one of its product comes.
+// An entry may be larger than all that the process may hold: it is kept until the next one of its product comes.
 func TestLog_keepsTheNewestEntryOfEachProductDespiteTheTotal(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 4000}}))
 	waittest.Within(t, "Append", func() {
@@ -126,8 +125,7 @@ func TestLog_keepsTheNewestEntryOfEachProductDespiteTheTotal(t *testing.T) {
 	}
 }
 
-// A product that appends as much as it can takes nothing from another, and its own losses are
-// counted.
+// A product that appends as much as it can takes nothing from another, and its own losses are counted.
 func TestLog_takesFromTheLargestProduct(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 1 << 20}}))
 	eventlogtest.Append(t, log, product, eventlogtest.Entries("quiet", 100)...)

@@ -59,8 +59,7 @@ func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
 		t.Run(fmt.Sprint(size, " bytes"), func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "no")
 			client := server.Client()
-			log := open(t, server.URL(), &Options{Prefix: "la",
-				Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
+			log := open(t, server.URL(), &Options{Prefix: "la", Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
 			put(t, log, "registration", 1, 10, 0)
 			put(t, log, "first", 1, 10, time.Hour)
 			before := used(t, client)
@@ -225,8 +224,7 @@ func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 	assert.Less(t, time.Since(began), rounds*2*2*time.Second, "the client's own time-out is two seconds a call")
 }
 
-// A waiting reader gets entries that were not announced, and soon if that is because the
-// subscription was lost.
+// A waiting reader gets entries that were not announced, and soon if that is because the subscription was lost.
 func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
@@ -293,8 +291,7 @@ func TestTails_areBoundedTogether(t *testing.T) {
 // brief is a retention that is over soon.
 var brief = eventlog.Retention{TTL: 100 * time.Millisecond}
 
-// fillWithDocuments appends entries of 20 users, the erasure of one, and as many documents that live
-// as long.
+// fillWithDocuments appends entries of 20 users, the erasure of one, and as many documents that live as long.
 func fillWithDocuments(t *testing.T, log *Log, ttl time.Duration) {
 	t.Helper()
 	var entries []eventlog.Entry

@@ -107,9 +107,8 @@ func TestAhead_isTheLeastDifferenceThereCanBe(t *testing.T) {
 	}
 }
 
-// A commit has no effect if Redis was killed in the middle of writing it: the client's next attempt
-// is there once. It does not matter where the append-only file ends, which server goes on, and how
-// often Redis is killed then.
+// A commit has no effect if Redis was killed in the middle of writing it: the client's next attempt is there once. It
+// does not matter where the append-only file ends, which server goes on, and how often Redis is killed then.
 func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
 	t.Parallel()
 	for _, again := range []string{"at once", "after the second kill"} {
@@ -204,8 +203,7 @@ func appendOnlyFile(t *testing.T, server *redistest.Server) string {
 	return files[0]
 }
 
-// tear cuts off a file in the middle of its command i after a position, if there is
-// one.
+// tear cuts off a file in the middle of its command i after a position, if there is one.
 func tear(t *testing.T, file string, from, i int) bool {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -239,8 +237,7 @@ func eventually(t *testing.T, call func() error) {
 	require.NoError(t, err)
 }
 
-// requireSession requires that a new server shows so many entries and actions of a
-// session, and its document.
+// requireSession requires that a new server shows so many entries and actions of a session, and its document.
 func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
 	t.Helper()
 	log := opened(t, server.URL(), &Options{Prefix: "la"})

@@ -23,8 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-// promoted returns a replica that was promoted while it lacked its master's last writes, which lose
-// makes.
+// promoted returns a replica that was promoted while it lacked its master's last writes, which lose makes.
 func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redistest.Server {
 	t.Helper()
 	master := redistest.Start(t)
@@ -127,8 +126,7 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 	}
 }
 
-// A reader that resumes over several failovers is told of each one in which it has missed entries,
-// at every server.
+// A reader that resumes over several failovers is told of each one in which it has missed entries, at every server.
 func TestFailover_twiceIsTwoGaps(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -207,8 +205,7 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 func TestFailover_isNotSeenInExpiry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &Options{Prefix: "la",
-		Retention: eventlog.Retention{TTL: 100 * time.Millisecond}})
+	log := open(t, server.URL(), &Options{Prefix: "la", Retention: eventlog.Retention{TTL: 100 * time.Millisecond}})
 	last := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
 	time.Sleep(time.Until(last.Time().Add(200 * time.Millisecond)))
 	require.NoError(t, server.Client().Del(t.Context(), "la:{p:acme}:log").Err())

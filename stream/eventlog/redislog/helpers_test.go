@@ -37,8 +37,7 @@ func appendOne(t testing.TB, log *Log, e eventlog.Entry) eventlog.Entry {
 	return entries[0]
 }
 
-// entry returns an entry of a session with an action of each user, and the key
-// of each.
+// entry returns an entry of a session with an action of each user, and the key of each.
 func entry(session string, users ...string) eventlog.Entry {
 	actions := make([]activity.Action, len(users))
 	for i, user := range users {

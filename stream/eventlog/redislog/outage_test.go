@@ -124,8 +124,7 @@ func requireFailures(t *testing.T, log *Log, n int) {
 	calling.Wait()
 }
 
-// After any outage of Redis, every acknowledged entry is there once, and every reader gets all
-// entries in order.
+// After any outage of Redis, every acknowledged entry is there once, and every reader gets all entries in order.
 func TestOutage_losesNothing(t *testing.T) {
 	t.Parallel()
 	const n, each = 80, 3

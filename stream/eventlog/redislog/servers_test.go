@@ -54,8 +54,7 @@ func TestServers_areOne(t *testing.T) {
 	})
 }
 
-// A client that moves to another server goes on at its place, even if that server has not heard of
-// the entry yet.
+// A client that moves to another server goes on at its place, even if that server has not heard of the entry yet.
 func testCursorMoves(t *testing.T, a, b *Log) {
 	logs := []*Log{a, b}
 	cursor := newest(t, a)
@@ -69,8 +68,7 @@ func testCursorMoves(t *testing.T, a, b *Log) {
 	}
 }
 
-// readTo reads from the cursor on until it comes to an entry, and returns its
-// ID.
+// readTo reads from the cursor on until it comes to an entry, and returns its ID.
 func readTo(t *testing.T, log *Log, cursor, id eventlog.ID) eventlog.ID {
 	t.Helper()
 	dst := make([]eventlog.Entry, 10)
@@ -152,8 +150,7 @@ func TestPrefixes_keepApart(t *testing.T) {
 	require.Contains(t, string(r.has(t, 1)[0].Data), "bob")
 }
 
-// If a server drops a product, its readers get a gap at once, also for entries that this server has
-// not heard of.
+// If a server drops a product, its readers get a gap at once, also for entries that this server has not heard of.
 func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
@@ -202,8 +199,7 @@ func TestAppend_isNotReadBackByItsOwnServer(t *testing.T) {
 	require.Contains(t, string(into[0].Data), `"type":"erased"`, "its own erasures hold in its memory, too")
 }
 
-// Servers whose clocks differ agree on the time: from the first connection on it is the time of
-// Redis.
+// Servers whose clocks differ agree on the time: from the first connection on it is the time of Redis.
 func TestServers_agreeOnTheTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {

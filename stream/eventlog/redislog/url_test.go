@@ -69,8 +69,7 @@ func TestOpen_takesEveryFormOfURL(t *testing.T) {
 	}
 }
 
-// works requires that the log at the URL works: commands, scripts,
-// transactions and messages.
+// works requires that the log at the URL works: commands, scripts, transactions and messages.
 func works(t *testing.T, url string, o *Options) {
 	t.Helper()
 	a, b := pair(t, url, o)
