@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -107,85 +108,75 @@ func parseEveryWay(t *testing.T, max int, text string) parsed {
 
 func said(id, data string) message { return message{id: id, data: []byte(data)} }
 
-func named(name, data string) message { return message{name: name, data: []byte(data)} }
+// shown returns messages in a line: the ID, the name and a colon if there is one, and the data of each.
+func shown(messages []message) string {
+	all := make([]string, len(messages))
+	for i, m := range messages {
+		if m.name != "" {
+			m.name += ":"
+		}
+		all[i] = fmt.Sprintf("%s%s%q", m.id, m.name, m.data)
+	}
+	return strings.Join(all, " ")
+}
 
 // The cases are from
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream and the
 // two examples before it.
 func TestEventGuard_followsTheSpecification(t *testing.T) {
-	tests := map[string]struct {
-		stream string
-		want   []message
-	}{
-		"a carriage return ends a line": {"id: 1\rdata: a\r\r", []message{said("1", "a")}},
-		"both end one line":             {"id: 1\r\ndata: a\r\n\r\n", []message{said("1", "a")}},
-		"line ends may be mixed": {"id: 1\rdata: a\r\n\ndata: b\n\r\ndata: c\r\r\n",
-			[]message{said("1", "a"), said("1", "b"), said("1", "c")}},
-		"a line feed and a carriage return are two": {"data: a\n\rdata: b\n\r",
-			[]message{said("", "a"), said("", "b")}},
-		"one leading byte order mark is ignored": {"\ufeffdata: a\n\n", []message{said("", "a")}},
-		"a second byte order mark is part of a name": {"\ufeff\ufeffdata: a\n\ndata: b\n\n",
-			[]message{said("", "b")}},
-		"a later byte order mark is not ignored": {"data: \ufeffa\n\n\ufeffdata: b\n\n",
-			[]message{said("", "\ufeffa")}},
-		"a line that starts with a colon is ignored": {":\n: data: x\n:data: y\n\ndata: a\n:\ndata: b\n\n",
-			[]message{said("", "a\nb")}},
-		"one space after the colon is removed": {"data:a\n\ndata: b\n\ndata:  c\n\ndata:\td\n\n",
-			[]message{said("", "a"), said("", "b"), said("", " c"), said("", "\td")}},
-		"a value may have colons": {"data: a: b:c\n\n", []message{said("", "a: b:c")}},
-		"a line without a colon is a name with no value": {"id: 0\ndata\n\nid: 1\ndata: a\n\nid\ndata: b\n\nevent: " +
-			"x\nevent\ndata: c\n\n", []message{said("0", ""), said("1", "a"), said("", "b"), said("", "c")}},
-		"several data lines are joined by line feeds": {"data: a\ndata: b\ndata:c\n\n",
-			[]message{said("", "a\nb\nc")}},
+	longest := strings.Repeat("x", maxEventID)
+	tests := map[string]struct{ stream, want string }{
+		"a carriage return ends a line":              {"id: 1\rdata: a\r\r", `1"a"`},
+		"both end one line":                          {"id: 1\r\ndata: a\r\n\r\n", `1"a"`},
+		"line ends may be mixed":                     {"id: 1\rdata: a\r\n\ndata: b\n\r\ndata: c\r\r\n", `1"a" 1"b" 1"c"`},
+		"a line feed and a carriage return are two":  {"data: a\n\rdata: b\n\r", `"a" "b"`},
+		"one leading byte order mark is ignored":     {"\ufeffdata: a\n\n", `"a"`},
+		"a second byte order mark is part of a name": {"\ufeff\ufeffdata: a\n\ndata: b\n\n", `"b"`},
+		"a later byte order mark is not ignored":     {"data: \ufeffa\n\n\ufeffdata: b\n\n", `"\ufeffa"`},
+		"a line that starts with a colon is ignored": {":\n: data: x\n:data: y\n\ndata: a\n:\ndata: b\n\n", `"a\nb"`},
+		"one space after the colon is removed":       {"data:a\n\ndata: b\n\ndata:  c\n\ndata:\td\n\n", `"a" "b" " c" "\td"`},
+		"a value may have colons":                    {"data: a: b:c\n\n", `"a: b:c"`},
+		"a line without a colon is a name with no value": {"id: 0\ndata\n\nid: 1\ndata: a\n\nid\ndata: b\n\n" +
+			"event: x\nevent\ndata: c\n\n", `0"" 1"a" "b" "c"`},
+		"several data lines are joined by line feeds": {"data: a\ndata: b\ndata:c\n\n", `"a\nb\nc"`},
 		"empty data lines count": {"id: 1\ndata\ndata\n\ndata:\n\ndata:\ndata: a\ndata:\n\n",
-			[]message{said("1", "\n"), said("1", ""), said("1", "\na\n")}},
-		"an event of nothing but empty data is none": {"data\n\ndata:\ndata:\n\nevent:\ndata:\n\nevent: " +
-			"x\ndata\n\n", []message{named("x", "")}},
-		"an event without data is none":               {"event: a\n\ndata: b\n\n", []message{said("", "b")}},
-		"its id counts":                               {"id: 1\n\ndata: b\n\n", []message{said("1", "b")}},
-		"the end of the stream does not end an event": {"data: a\n\nid: 2\ndata: b\n", []message{said("", "a")}},
-		"nor does it end a line":                      {"data: a\n\nid: 2\ndata: b", []message{said("", "a")}},
-		"an event has a name": {"event: gap\ndata: a\n\ndata: b\n\n",
-			[]message{named("gap", "a"), said("", "b")}},
-		"the last name of an event counts": {"event: x\nevent: y\ndata: a\n\nevent: x\nevent\ndata: " +
-			"b\n\n", []message{named("y", "a"), said("", "b")}},
-		"an id stays until there is another": {"id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\n\n",
-			[]message{said("1", "a"), said("1", "b"), said("2", "c")}},
-		"the last id of an event counts": {"id: 1\ndata: a\nid: 2\n\n", []message{said("2", "a")}},
-		"an empty id is one": {"id: 1\ndata: a\n\nid:\ndata: b\n\n",
-			[]message{said("1", "a"), said("", "b")}},
-		"an id with a zero byte is ignored": {"id: 1\ndata: a\n\nid: 2\x003\ndata: b\n\n",
-			[]message{said("1", "a"), said("1", "b")}},
-		"an id that no header can carry is ignored": {"id: 1\ndata: a\n\nid: 2\t3\nid: 2\x7f\nid: " +
-			strings.Repeat("x", maxEventID+1) + "\ndata: b\n\n", []message{said("1", "a"), said("1", "b")}},
-		"the longest id is one": {"id: " + strings.Repeat("x", maxEventID) + "\ndata: a\n\n",
-			[]message{said(strings.Repeat("x", maxEventID), "a")}},
-		"retry is ignored": {"retry: 1000\nretry\nretry: soon\n\nretry: 5\ndata: a\n\n",
-			[]message{said("", "a")}},
-		"names are compared as they are": {"Data: a\n data: b\ndata : c\nDATA: d\n\ndata: e\n\n",
-			[]message{said("", "e")}},
-		"other names are ignored": {"foo: bar\nbaz\n\ndata: a\nfoo\n\n",
-			[]message{said("", "a")}},
-		"empty lines between events are nothing": {"\n\r\n\n\rdata: a\n\n\n\n\ndata: b\n\n",
-			[]message{said("", "a"), said("", "b")}},
-		"the specification's four blocks": {": test stream\n\ndata: first event\nid: 1\n\ndata:second " +
-			"event\nid\n\ndata:  third event\n", []message{said("1", "first event"), said("", "second event")}},
-		"bytes that are no text pass as they are": {"data: \xff\x00\xfe\n\n",
-			[]message{said("", "\xff\x00\xfe")}},
-		"a zero byte is no end": {"data: a\x00b\n\x00\n\n", []message{said("", "a\x00b")}},
-		"a name is no entry however long": {"event: " + strings.Repeat("x", 500) + "\ndata: a\n\n",
-			[]message{named(strings.Repeat("x", 500), "a")}},
-		"nothing at all":                           {"", nil},
-		"a byte order mark and nothing":            {"\ufeff", nil},
-		"half a byte order mark is part of a name": {"\xef\xbbdata: a\n\ndata: b\n\n", []message{said("", "b")}},
+			`1"\n" 1"" 1"\na\n"`},
+		"an event of nothing but empty data is none": {"data\n\ndata:\ndata:\n\nevent:\ndata:\n\nevent: x\ndata\n\n",
+			`x:""`},
+		"an event without data is none":               {"event: a\n\ndata: b\n\n", `"b"`},
+		"its id counts":                               {"id: 1\n\ndata: b\n\n", `1"b"`},
+		"the end of the stream does not end an event": {"data: a\n\nid: 2\ndata: b\n", `"a"`},
+		"nor does it end a line":                      {"data: a\n\nid: 2\ndata: b", `"a"`},
+		"an event has a name":                         {"event: gap\ndata: a\n\ndata: b\n\n", `gap:"a" "b"`},
+		"the last name of an event counts": {"event: x\nevent: y\ndata: a\n\nevent: x\nevent\ndata: b\n\n",
+			`y:"a" "b"`},
+		"an id stays until there is another": {"id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\n\n", `1"a" 1"b" 2"c"`},
+		"the last id of an event counts":     {"id: 1\ndata: a\nid: 2\n\n", `2"a"`},
+		"an empty id is one":                 {"id: 1\ndata: a\n\nid:\ndata: b\n\n", `1"a" "b"`},
+		"an id with a zero byte is ignored":  {"id: 1\ndata: a\n\nid: 2\x003\ndata: b\n\n", `1"a" 1"b"`},
+		"an id that no header can carry is ignored": {"id: 1\ndata: a\n\nid: 2\t3\nid: 2\x7f\nid: x" + longest +
+			"\ndata: b\n\n", `1"a" 1"b"`},
+		"the longest id is one":                  {"id: " + longest + "\ndata: a\n\n", longest + `"a"`},
+		"retry is ignored":                       {"retry: 1000\nretry\nretry: soon\n\nretry: 5\ndata: a\n\n", `"a"`},
+		"names are compared as they are":         {"Data: a\n data: b\ndata : c\nDATA: d\n\ndata: e\n\n", `"e"`},
+		"other names are ignored":                {"foo: bar\nbaz\n\ndata: a\nfoo\n\n", `"a"`},
+		"empty lines between events are nothing": {"\n\r\n\n\rdata: a\n\n\n\n\ndata: b\n\n", `"a" "b"`},
+		"the specification's four blocks": {": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\n" +
+			"data:  third event\n", `1"first event" "second event"`},
+		"bytes that are no text pass as they are":  {"data: \xff\x00\xfe\n\n", `"\xff\x00\xfe"`},
+		"a zero byte is no end":                    {"data: a\x00b\n\x00\n\n", `"a\x00b"`},
+		"a name is no entry however long":          {"event: " + longest + "\ndata: a\n\n", longest + `:"a"`},
+		"nothing at all":                           {"", ""},
+		"a byte order mark and nothing":            {"\ufeff", ""},
+		"half a byte order mark is part of a name": {"\xef\xbbdata: a\n\ndata: b\n\n", `"b"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := parseEveryWay(t, 1<<20, test.stream)
 			assert.False(t, got.endless)
-			assert.Equal(t, test.want, withData(got.messages))
+			assert.Equal(t, test.want, shown(withData(got.messages)))
 			naive := parseNaively(test.stream, 1<<20)
-			assert.Equal(t, test.want, naive.messages, "the naive parser")
+			assert.Equal(t, test.want, shown(naive.messages), "the naive parser")
 			assert.Equal(t, naive.id, got.id)
 		})
 	}
