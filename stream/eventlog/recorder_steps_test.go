@@ -3,7 +3,6 @@ package eventlog_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,34 +35,24 @@ func TestRecorder_placesNoPageViewBeforeTheClickThatLedToIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil))}
-			record := func(n int, events ...activity.Event) {
-				_, err := recorders[n%servers].Record(t.Context(), product, events)
-				require.NoError(t, err)
-			}
-			record(0, arrives(does("s1", "u1", "click", 3600), 3600, 0.3)) // the client's clock is an hour ahead
-			record(1, arrives(does("s1", "u1", "view", 3600.02), 3600.25, 0.31))
-			record(0, arrives(does("s1", "u1", "scroll", 3600.01), 3603, 3.1),
+			other := recorders[1%servers]
+			r.record(t, arrives(does("s1", "u1", "click", 3600), 3600, 0.3)) // the client's clock is an hour ahead
+			recordBy(t, other, product, arrives(does("s1", "u1", "view", 3600.02), 3600.25, 0.31))
+			r.record(t, arrives(does("s1", "u1", "scroll", 3600.01), 3603, 3.1),
 				arrives(does("s1", "u1", "later", 3602), 3603, 3.1))
 			require.Equal(t, []string{"click", "scroll", "view", "later"}, r.stored(t, "u1"))
-			require.Equal(t, []string{"click", "view"}, slices.Concat(titlesOf(r.batches(t))...)[:2],
-				"the log is in the order of arrival")
+			batches := r.batches(t)
+			require.Equal(t, []string{"click", "view"}, append(activitytest.Titles(batches[0]),
+				activitytest.Titles(batches[1])...), "the log is in the order of arrival")
 		})
 	}
 }
 
-func titlesOf(batches []activity.Batch) (all [][]string) {
-	for _, b := range batches {
-		all = append(all, activitytest.Titles(b))
-	}
-	return all
-}
-
 func TestRecorder_leavesOutExpiredEvents(t *testing.T) {
 	r := newRecording(t)
-	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5),
-		arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
-		arrives(identifies("", "u1", "ada@example.com", -5*3600), 0, 0))
-	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
+	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, r.record(t,
+		arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5), arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
+		arrives(identifies("", "u1", "ada@example.com", -5*3600), 0, 0)))
 	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
 	r.amend(t, "other", func(s *directory.Session) { s.UserID = "u1" })
 	ada, _, err := musttest.New(directory.New(r.log.Documents(), 0)).Session(t.Context(), product, "other")
@@ -85,20 +74,16 @@ func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 	}
 	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2)}
-	record := func(events ...activity.Event) (activity.Result, error) {
-		return recorder.Record(t.Context(), product, events)
-	}
-	_, err := record(does("s0", "u1", "before", 0))
-	require.NoError(t, err)
+	recordBy(t, recorder, product, does("s0", "u1", "before", 0))
 	deaf.Store(true)
 	for range 3 {
-		_, err = record(events...)
+		_, err := recorder.Record(t.Context(), product, events)
 		require.ErrorIs(t, err, errDown)
 		events = append(events, does("s3", "u1", fmt.Sprint("c", len(events)), float64(len(events)+1)))
 	}
 	deaf.Store(false)
 	waittest.Together(4, func(int) {
-		_, err := record(events...)
+		_, err := recorder.Record(t.Context(), product, events)
 		assert.NoError(t, err)
 		assert.Equal(t, []string{"before", "a", "b", "c2", "c3", "c4"}, r.stored(t, "u1"))
 	})
@@ -152,13 +137,11 @@ func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		_, err := r.Record(t.Context(), "other", []activity.Event{does("s1", "u1", "a", 1)})
-		require.NoError(t, err)
+		recordBy(t, r, "other", does("s1", "u1", "a", 1))
 		require.Zero(t, time.Since(start))
 		running.Wait()
 		log.hangs = nil
-		_, err = r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
-		require.NoError(t, err, "nobody has kept a turn")
+		recordBy(t, r, product, does("s1", "u1", "a", 1)) // nobody has kept a turn
 	})
 }
 
@@ -199,8 +182,7 @@ func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 		synctest.Wait() // the third step hangs
 		start := time.Now()
 		for _, session := range []string{"s0", "s500", "s9999"} {
-			_, err := r.Record(t.Context(), product, []activity.Event{does(session, "u1", "of "+session, 2)})
-			require.NoError(t, err)
+			recordBy(t, r, product, does(session, "u1", "of "+session, 2))
 		}
 		require.Zero(t, time.Since(start))
 		running.Wait()
@@ -226,9 +208,7 @@ func TestRecorder_dividesRequestsTooLargeForOneStep(t *testing.T) {
 			for n := range total {
 				events = append(events, event(n))
 			}
-			result, err := r.Record(t.Context(), product, events)
-			require.NoError(t, err)
-			require.Equal(t, activity.Result{Accepted: total}, result)
+			require.Equal(t, activity.Result{Accepted: total}, recordBy(t, r, product, events...))
 			require.LessOrEqual(t, log.changes.Load(), int64(3*256))
 			require.EqualValues(t, 40, log.appends.Load())
 			if name == "identities of a session" {

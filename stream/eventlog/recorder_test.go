@@ -62,7 +62,12 @@ func (r *recording) amend(t testing.TB, sessionID string, change func(*directory
 // record records the events as one request, which must work.
 func (r *recording) record(t testing.TB, events ...activity.Event) activity.Result {
 	t.Helper()
-	result, err := r.Record(t.Context(), product, events)
+	return recordBy(t, r.Recorder, product, events...)
+}
+
+func recordBy(t testing.TB, r *eventlog.Recorder, productID string, events ...activity.Event) activity.Result {
+	t.Helper()
+	result, err := r.Record(t.Context(), productID, events)
 	require.NoError(t, err)
 	return result
 }
@@ -89,15 +94,21 @@ func (r *recording) batches(t testing.TB) []activity.Batch {
 	return batches
 }
 
-// stored returns the titles of the actions that a lookup finds for a user.
-func (r *recording) stored(t testing.TB, userID string) []string {
+// actions returns the actions that a lookup finds for a user.
+func (r *recording) actions(t testing.TB, userID string) []activity.Action {
 	t.Helper()
 	recorded, err := r.log.Activity().Recent(t.Context(), product, recent.Subject{UserID: userID}, 1000)
 	require.NoError(t, err)
 	actions, err := recorded.Actions()
 	require.NoError(t, err)
+	return actions
+}
+
+// stored is actions' titles.
+func (r *recording) stored(t testing.TB, userID string) []string {
+	t.Helper()
 	found := []string{}
-	for _, a := range actions {
+	for _, a := range r.actions(t, userID) {
 		found = append(found, a.Title)
 	}
 	return found
@@ -131,17 +142,14 @@ func seconds(after float64) float64 {
 func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
 	r := newRecording(t)
 	require.Equal(t, activity.Result{}, r.record(t), "of nothing there is no entry")
-	result := r.record(t,
+	require.Equal(t, activity.Result{Accepted: 6}, r.record(t,
 		does("s1", "u1", "third", 3), does("s2", "u2", "other", 9), does("s1", "u1", "first", 1),
-		does("s1", "u1", "second", 2), does("s1", "u1", "also third", 3), does("s3", "", "alone", 0))
-	require.Equal(t, activity.Result{Accepted: 6}, result)
-	batches := r.batches(t)
-	require.Len(t, batches, 3)
-	require.Equal(t, []string{"first", "second", "third", "also third"}, activitytest.Titles(batches[0]))
-	require.Equal(t, []string{"other"}, activitytest.Titles(batches[1]))
-	require.Equal(t, []string{"alone"}, activitytest.Titles(batches[2]))
-	require.Equal(t, []string{"s1", "s2", "s3"},
-		[]string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
+		does("s1", "u1", "second", 2), does("s1", "u1", "also third", 3), does("s3", "", "alone", 0)))
+	var got [][]string
+	for _, b := range r.batches(t) {
+		got = append(got, append([]string{b.SessionID}, activitytest.Titles(b)...))
+	}
+	require.Equal(t, [][]string{{"s1", "first", "second", "third", "also third"}, {"s2", "other"}, {"s3", "alone"}}, got)
 }
 
 func TestRecorder_keepsTheOrderOfSimultaneousEvents(t *testing.T) {
@@ -159,9 +167,7 @@ func TestRecorder_keepsTheOrderOfSimultaneousEvents(t *testing.T) {
 func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "a", 1))
-	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1),
-		identifies("s1", "u1", "x@example.com", 2)})
-	require.NoError(t, err)
+	recordBy(t, r.Recorder, "another", does("s1", "u1", "a", 1), identifies("s1", "u1", "x@example.com", 2))
 	r.record(t, does("s1", "u1", "b", 2))
 	batches := r.batches(t)
 	require.Equal(t, []int{1}, activitytest.Indexes(batches[1]))
@@ -330,8 +336,7 @@ func TestRecorder_takesASignInOnce(t *testing.T) {
 	who, err := entries[0].DecodeIdentity()
 	require.NoError(t, err)
 	require.Equal(t, &feed.Identity{Type: "identity", ProductID: product, SessionID: "s1", AnonymousID: "anon",
-		UserID: "ada",
-		At:     noon.Add(time.Second).UnixMicro()}, who)
+		UserID: "ada", At: noon.Add(time.Second).UnixMicro()}, who)
 	batch, err := entries[0].Decode()
 	require.NoError(t, err)
 	require.Nil(t, batch)
@@ -360,8 +365,7 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	r.record(t, reports(does("s1", "ada", "first", 1)))
 	r.amend(t, "s1", func(s *directory.Session) { s.Link("zendesk", "7", "ada@x.example", "") })
 	r.record(t, does("s1", "eve", "claimed", 2), reports(does("s1", "ada", "reported", 3)),
-		does("s1", "anon", "before", 4),
-		reports(signsIn("s1", "anon", "ada", 5)))
+		does("s1", "anon", "before", 4), reports(signsIn("s1", "anon", "ada", 5)))
 	r.record(t, does("s1", "eve", "alone", 6))
 	got, batches := map[string][2]string{}, []string{}
 	for _, e := range r.entries(t) {
@@ -390,16 +394,15 @@ func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 	r.amend(t, "s1", func(s *directory.Session) { s.Link("zendesk", "7", "bob@x.example", "") })
 	r.record(t, late)
 	r.record(t, does("s1", "bob", "linked", 7))
-	emails, conversations := map[string]string{}, map[string]string{}
+	got := map[string][2]string{}
 	for _, b := range r.batches(t) {
 		for _, a := range b.Actions {
-			emails[a.Title], conversations[a.Title] = a.Email, b.ConversationID
+			got[a.Title] = [2]string{a.Email, b.ConversationID}
 		}
 	}
-	require.Equal(t, map[string]string{"visitor's": "ada@x.example", "first": "ada@x.example", "early": "ada@x.example",
-		"bob's": "bob@x.example", "late": "", "linked": "bob@x.example"}, emails)
-	require.Equal(t, map[string]string{"visitor's": "", "first": "", "early": "", "bob's": "", "late": "", "linked": "7"},
-		conversations)
+	adas := [2]string{"ada@x.example"}
+	require.Equal(t, map[string][2]string{"visitor's": adas, "first": adas, "early": adas, "bob's": {"bob@x.example"},
+		"late": {}, "linked": {"bob@x.example", "7"}}, got)
 }
 
 // Requests overlap in part, and the actions of a session come from everywhere at once. Each action
@@ -483,17 +486,16 @@ func TestRecorder_dividesTheActionsOfASession(t *testing.T) {
 // recordAtOnce records requests concurrently, by the recorders of three servers over one log, and
 // returns the sum of their results.
 func (r *recording) recordAtOnce(t *testing.T, requests int,
-	events func(request int) []activity.Event) activity.Result {
+	events func(request int) []activity.Event) (total activity.Result) {
 	t.Helper()
-	results, failures := make([]activity.Result, requests), make([]error, requests)
+	results := make([]activity.Result, requests)
 	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)),
 		musttest.New(eventlog.NewRecorder(r.log, nil))}
 	waittest.Together(requests, func(request int) {
-		recorder := recorders[request%len(recorders)]
-		results[request], failures[request] = recorder.Record(t.Context(), product, events(request))
+		var err error
+		results[request], err = recorders[request%len(recorders)].Record(t.Context(), product, events(request))
+		assert.NoError(t, err)
 	})
-	require.NoError(t, errors.Join(failures...))
-	var total activity.Result
 	for _, result := range results {
 		total.Accepted += result.Accepted
 		total.Duplicate += result.Duplicate
@@ -540,15 +542,13 @@ func TestRecorder_metersItsResult(t *testing.T) {
 	view.Action.Type = activity.TypePageview
 	events := []activity.Event{does("s1", "u1", "a", 1), view, identifies("s1", "u1", "ada@example.com", 3), old}
 	want := tracing.Flow{Accepted: 3, Ignored: 1, Actions: 2}
-	_, err := recorder.Record(t.Context(), product, events)
-	require.NoError(t, err)
+	recordBy(t, recorder, product, events...)
 	assert.Equal(t, want, metered)
-	_, err = recorder.Record(t.Context(), product, []activity.Event{events[0], events[1], events[0]})
-	require.NoError(t, err)
+	recordBy(t, recorder, product, events[0], events[1], events[0])
 	want.Duplicate = 3
 	assert.Equal(t, want, metered)
 	require.NoError(t, log.Close())
-	_, err = recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
+	_, err := recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
 	require.Error(t, err)
 	assert.Equal(t, want, metered, "what is to be sent again is counted then")
 	assert.Equal(t, map[string]float64{product + " pageview": 1, product + " click": 1},
@@ -563,10 +563,8 @@ func TestRecorder_tracesAnAppendOnce(t *testing.T) {
 		traced = append(traced, fmt.Sprint(s.Name, len(s.Actions)))
 	}}))
 	first, second := does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)
-	for _, events := range [][]activity.Event{{first}, {first, second}} {
-		_, err := recorder.Record(t.Context(), product, events)
-		require.NoError(t, err)
-	}
+	recordBy(t, recorder, product, first)
+	recordBy(t, recorder, product, first, second)
 	want := fmt.Sprint(tracing.Ingest, 1, " ", tracing.Append, 1)
 	assert.Equal(t, []string{want, want}, []string{strings.Join(traced[:2], " "), strings.Join(traced[2:], " ")})
 }
@@ -600,9 +598,7 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	assert.Positive(t, first)
 	assert.Less(t, first, 300)
 	room = 2
-	result, err := recorder.Record(t.Context(), product, events)
-	require.NoError(t, err)
-	assert.Equal(t, activity.Result{Accepted: 300 - first, Duplicate: first}, result)
+	assert.Equal(t, activity.Result{Accepted: 300 - first, Duplicate: first}, recordBy(t, recorder, product, events...))
 	assert.Equal(t, tracing.Flow{Accepted: 300, Duplicate: first, Actions: 300}, metered)
 }
 
@@ -612,11 +608,8 @@ var errFull = errors.New("the log is full")
 // not keep it in memory; later followers decode the same.
 func TestRecorder_sharesItsBatchesWithFollowers(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	log := newMemoryLog()
-	_, err := musttest.New(eventlog.NewRecorder(log, nil)).
-		Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1), does("s1", "ada", "b", 2)})
-	require.NoError(t, err)
-	page := make([]eventlog.Entry, 2)
+	log, page := newMemoryLog(), make([]eventlog.Entry, 2)
+	recordBy(t, musttest.New(eventlog.NewRecorder(log, nil)), product, does("s1", "ada", "a", 1), does("s1", "ada", "b", 2))
 	n, err := log.Read(t.Context(), product, eventlog.ID{}, page)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -659,8 +652,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 				e.Email = user + "@x.example"
 				e.Received = now.Add(clock + time.Duration(second)*time.Second)
 				e.Time, e.ServerTime = e.Received, true
-				_, err := by.Record(t.Context(), product, []activity.Event{e})
-				require.NoError(t, err)
+				recordBy(t, by, product, e)
 			}
 			report(wrong, ahead, "eve", "first", 0)
 			report(r.Recorder, 0, "ada", "second", 1)
@@ -683,8 +675,7 @@ func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	fast := musttest.New(eventlog.NewRecorder(&watchtest.Log{Log: r.log, Skew: -time.Hour}, nil))
 	e := does("s", "ada", "now", 0)
 	e.Time = time.Now()
-	_, err := fast.Record(t.Context(), product, []activity.Event{e})
-	require.NoError(t, err)
+	recordBy(t, fast, product, e)
 	now, b := activity.Seconds(time.Now().Add(-time.Hour)), r.batches(t)[0]
 	assert.InDelta(t, now, b.Actions[0].TimestampStart, 10)
 	assert.InDelta(t, now, b.ForwardedAt, 60)
@@ -790,12 +781,8 @@ func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
 				}
 			}
 			assert.Equal(t, c.stream, stream)
-			found, err := r.log.Activity().Recent(t.Context(), product, recent.Subject{UserID: "ada"}, 50)
-			require.NoError(t, err)
-			actions, err := found.Actions()
-			require.NoError(t, err)
 			var lookup []string
-			for _, a := range actions {
+			for _, a := range r.actions(t, "ada") {
 				lookup = append(lookup, a.Description)
 			}
 			assert.Equal(t, c.lookup, lookup)
