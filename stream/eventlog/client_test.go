@@ -178,6 +178,27 @@ func (s *service) get(ctx context.Context, method, query string, header http.Hea
 	return s.client.Do(r)
 }
 
+// answer is get, which must be answered.
+func (s *service) answer(t testing.TB, method, query string, header http.Header) *http.Response {
+	t.Helper()
+	response, err := s.get(t.Context(), method, query, header)
+	require.NoError(t, err)
+	return response
+}
+
+// raw sends a request, such as "GET /stream/acme", and reads nothing.
+func (s *service) raw(t testing.TB, request string) net.Conn {
+	t.Helper()
+	conn, err := s.dial()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, request+" HTTP/1.1\r\nHost: test\r\n\r\n")
+	require.NoError(t, err)
+	return conn
+}
+
+func (s *service) rawSubscribe(t testing.TB) net.Conn { return s.raw(t, "GET /stream/"+product) }
+
 // subscription is an open stream.
 type subscription struct {
 	response *http.Response
@@ -229,9 +250,16 @@ func (s *subscription) next(t testing.TB) ssetest.Frame {
 // receives fails the test unless the entries come next.
 func (s *subscription) receives(t testing.TB, entries []eventlog.Entry) {
 	t.Helper()
-	for _, want := range entries {
-		require.Equal(t, ssetest.Frame{ID: want.ID.String(), Data: string(want.Data)}, s.next(t))
+	for _, want := range framesOf(entries) {
+		require.Equal(t, want, s.next(t))
 	}
+}
+
+func framesOf(entries []eventlog.Entry) (frames []ssetest.Frame) {
+	for _, e := range entries {
+		frames = append(frames, ssetest.Frame{ID: e.ID.String(), Data: string(e.Data)})
+	}
+	return frames
 }
 
 // ends fails the test unless the stream ends next, cleanly.
@@ -278,6 +306,14 @@ func (tp *tape) take() []taped {
 	events := tp.events
 	tp.events = nil
 	return events
+}
+
+// frames is take without the times.
+func (tp *tape) frames() (frames []ssetest.Frame) {
+	for _, e := range tp.take() {
+		frames = append(frames, e.Frame)
+	}
+	return frames
 }
 
 // end returns how the stream ended, or nil while it is open.

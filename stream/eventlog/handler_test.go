@@ -57,11 +57,7 @@ func TestHandler_writesFramesByteForByte(t *testing.T) {
 	s := serve(t, takenOver, log, nil)
 	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0),
 		eventlog.Entry{Data: []byte(`{"type":"summary","title":"größer ☕ <b>"}`)})
-	conn, err := s.dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = io.WriteString(conn, "GET /stream/acme?since=0 HTTP/1.1\r\nHost: test\r\n\r\n")
-	require.NoError(t, err)
+	conn := s.raw(t, "GET /stream/acme?since=0")
 	s.hasReaders(t, 1)
 	require.NoError(t, log.Close())
 	answer, err := io.ReadAll(conn)
@@ -80,15 +76,12 @@ func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			t.Run(method+" by "+tr.name, func(t *testing.T) {
 				s := serve(t, tr, newMemoryLog(), nil)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				response, err := s.get(ctx, method, "", nil)
-				require.NoError(t, err)
+				response := s.answer(t, method, "", nil)
 				require.Equal(t, http.StatusOK, response.StatusCode)
-				require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
-				require.Equal(t, "no-store, no-transform", response.Header.Get("Cache-Control"))
-				require.Equal(t, "no", response.Header.Get("X-Accel-Buffering"))
-				require.Equal(t, "r1", response.Header.Get("X-Request-Id"))
+				for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Request-Id": "r1",
+					"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"} {
+					require.Equal(t, want, response.Header.Get(name))
+				}
 				date, err := http.ParseTime(response.Header.Get("Date"))
 				require.NoError(t, err)
 				require.WithinDuration(t, time.Now(), date, time.Minute)
@@ -116,14 +109,10 @@ func TestHandler_goesByTheClockOfTheLog(t *testing.T) {
 // The answer to HEAD has no body, and the connection can be used again.
 func TestHandler_HEAD_opensNoStream(t *testing.T) {
 	s := serve(t, takenOver, newMemoryLog(), nil)
-	conn, err := s.dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := s.raw(t, "HEAD /stream/acme HTTP/1.1\r\nHost: test\r\n\r\nHEAD /stream/acme")
 	require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Patience)))
 	answers := bufio.NewReader(conn)
 	for range 2 {
-		_, err = io.WriteString(conn, "HEAD /stream/acme HTTP/1.1\r\nHost: test\r\n\r\n")
-		require.NoError(t, err)
 		response, err := http.ReadResponse(answers, &http.Request{Method: http.MethodHead})
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, response.StatusCode)
@@ -239,15 +228,13 @@ func TestHandler_refusesAQueryItCannotRead(t *testing.T) {
 	for _, tr := range transports {
 		s := serve(t, tr, newMemoryLog(), nil)
 		for _, raw := range []string{"last_event_id=%zz", "since=%zz", "since=0;x=1"} {
-			response, err := s.get(t.Context(), http.MethodGet, raw, nil)
-			require.NoError(t, err)
+			response := s.answer(t, http.MethodGet, raw, nil)
 			require.Contains(t, httpxtest.Detail(t, http.StatusBadRequest, response), "query string")
 		}
 		for _, since := range []string{"yesterday", "NaN", "Inf", "-Inf", "1e13", "-1e13", "1e999", "2026-01-01", "12s", " 1",
 			"0,5", "\x00", strings.Repeat("9", 400)} {
 			t.Run(fmt.Sprintf("%.20q by %s", since, tr.name), func(t *testing.T) {
-				response, err := s.get(t.Context(), http.MethodGet, query("since", since), nil)
-				require.NoError(t, err)
+				response := s.answer(t, http.MethodGet, query("since", since), nil)
 				require.Contains(t, httpxtest.Detail(t, http.StatusBadRequest, response), "since")
 			})
 		}
@@ -259,8 +246,7 @@ func TestHandler_answers503WhileStorageIsDown(t *testing.T) {
 		log := &watchtest.Log{Log: newMemoryLog()}
 		s := serve(t, tr, log, nil)
 		log.Down.Store(true)
-		response, err := s.get(t.Context(), http.MethodGet, "", nil)
-		require.NoError(t, err)
+		response := s.answer(t, http.MethodGet, "", nil)
 		require.NotEmpty(t, response.Header.Get("Retry-After"))
 		require.Contains(t, httpxtest.Detail(t, http.StatusServiceUnavailable, response), "repeat")
 		require.Zero(t, s.readers(t))
@@ -415,7 +401,7 @@ func testFanOut(t *testing.T, tr transport, readers int) {
 			}
 		})
 	}
-	received := make([][]string, readers)
+	received := make([][]ssetest.Frame, readers)
 	for r := range readers {
 		reading.Go(func() {
 			sub, err := s.open(query("since", "0"), nil)
@@ -430,7 +416,7 @@ func testFanOut(t *testing.T, tr transport, readers int) {
 	}
 	appending.Wait()
 	s.hasReaders(t, readers)
-	want := eventIDs(eventlogtest.Retained(t, log, product))
+	want := framesOf(eventlogtest.Retained(t, log, product))
 	require.NoError(t, log.Close())
 	reading.Wait()
 	close(failures)
@@ -443,27 +429,18 @@ func testFanOut(t *testing.T, tr transport, readers int) {
 	}
 }
 
-// readToEnd returns the ids of the events of a stream and how it ended.
-func (s *subscription) readToEnd() ([]string, error) {
+// readToEnd returns the events of a stream and how it ended.
+func (s *subscription) readToEnd() (events []ssetest.Frame, err error) {
 	defer s.cancel()
 	watchdog := time.AfterFunc(2*waittest.Patience, s.cancel)
 	defer watchdog.Stop()
-	var ids []string
 	for {
 		e, err := s.events.Next()
 		if err != nil {
-			return ids, err
+			return events, err
 		}
-		ids = append(ids, e.ID)
+		events = append(events, e)
 	}
-}
-
-func eventIDs(entries []eventlog.Entry) []string {
-	ids := make([]string, len(entries))
-	for i, e := range entries {
-		ids[i] = e.ID.String()
-	}
-	return ids
 }
 
 // A reader that comes back again and again with the last id it saw misses
@@ -472,7 +449,7 @@ func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
 	const total = 600
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
-	begin := eventlogtest.Bounds(t, log, product).Newest.String()
+	last := eventlogtest.Bounds(t, log, product).Newest.String()
 	var appending sync.WaitGroup
 	appending.Go(func() {
 		for n := range total {
@@ -480,18 +457,17 @@ func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
 			runtime.Gosched()
 		}
 	})
-	var got []string
-	last := begin
+	var got []ssetest.Frame
 	for visit := 0; len(got) < total; visit++ {
 		sub := s.subscribe(t, "", lastEventID(last))
 		for range min(1+visit%17, total-len(got)) {
-			last = sub.next(t).ID
-			got = append(got, last)
+			got = append(got, sub.next(t))
+			last = got[len(got)-1].ID
 		}
 		sub.cancel()
 	}
 	appending.Wait()
-	require.Equal(t, eventIDs(eventlogtest.Retained(t, log, product)), got)
+	require.Equal(t, framesOf(eventlogtest.Retained(t, log, product)), got)
 }
 
 func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
@@ -567,12 +543,7 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 				s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, SendBuffer: 4 << 10})
 				before := heaptest.InUse()
 				for range readers {
-					conn, err := s.dial()
-					require.NoError(t, err)
-					defer conn.Close()
-					require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
-					_, err = io.WriteString(conn, "GET /stream/acme?since=0 HTTP/1.1\r\nHost: test\r\n\r\n")
-					require.NoError(t, err)
+					require.NoError(t, s.raw(t, "GET /stream/acme?since=0").(*net.TCPConn).SetReadBuffer(4<<10))
 				}
 				s.hasReaders(t, readers)
 				sent := -1.0
@@ -761,9 +732,7 @@ func newKeyed(t *testing.T, heartbeat time.Duration, http2 bool) *keyed {
 		require.NoError(t, k.keys.Add("key-of-"+productID, productID))
 		of := *k.service
 		of.product = productID
-		var err error
-		*response, err = of.get(t.Context(), http.MethodGet, "", http.Header{"Authorization": {"Bearer key-of-" + productID}})
-		require.NoError(t, err)
+		*response = of.answer(t, http.MethodGet, "", http.Header{"Authorization": {"Bearer key-of-" + productID}})
 		require.Equal(t, http.StatusOK, (*response).StatusCode)
 	}
 	return k

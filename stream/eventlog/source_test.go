@@ -91,7 +91,7 @@ func appendN(t *testing.T, log eventlog.Log, entries ...eventlog.Entry) {
 
 func TestSource_deliversRetainedEntriesAndThenNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
+		log := newMemoryLog()
 		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("1")}, eventlog.Entry{SessionID: "b", Data: text("2")})
 		all := followSource(t, log, "", time.Unix(0, 0), nil)
 		live := followSource(t, log, "", time.Time{}, nil)
@@ -109,7 +109,7 @@ func TestSource_deliversRetainedEntriesAndThenNewOnes(t *testing.T) {
 
 func TestSource_passesOverTheTypesThatClientsDoNotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
+		log := newMemoryLog()
 		link := eventlog.Entry{SessionID: "a", Data: []byte(`{"type":"link","session_id":"a"}`)}
 		appendN(t, log, link, eventlog.Entry{SessionID: "a", Data: text("1")}, link)
 		f := followSource(t, log, "", time.Unix(0, 0), nil)
@@ -153,7 +153,7 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 	errFull := errors.New("full")
 	for _, kind := range []feed.Kind{feed.Open, feed.Entry, feed.CaughtUp} {
 		synctest.Test(t, func(t *testing.T) {
-			log := musttest.New(memorylog.New(nil))
+			log := newMemoryLog()
 			appendN(t, log, eventlog.Entry{Data: text("1")})
 			f := followSource(t, log, "", time.Unix(0, 0), func(k feed.Kind) error {
 				if k == kind {
@@ -172,7 +172,7 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 func TestSource_waitsForStorageAndLogsAnOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines logtest.Buffer
-		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+		log := &watchtest.Log{Log: newMemoryLog()}
 		source := musttest.New(eventlog.NewSource(log, "acme"))
 		source.Logger = slog.New(slog.NewTextHandler(&lines, nil))
 		log.Down.Store(true)
@@ -260,7 +260,7 @@ var _ stream.CursorStore = (*eventlog.Cursor)(nil)
 
 func TestCursor_isKeptByProductAndName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
+		log := newMemoryLog()
 		cursor := func(productID, name string) *eventlog.Cursor {
 			return musttest.New(eventlog.NewSource(log, productID)).Cursor(name)
 		}
@@ -297,7 +297,7 @@ func TestSource_tellsOfAGapOnlyWhereAnIDWasAskedFor(t *testing.T) {
 		"from an ID":  {true, []feed.Kind{feed.Open, feed.Gap}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := musttest.New(memorylog.New(nil))
+			log := newMemoryLog()
 			after, enough := "", errors.New("enough")
 			first := eventlogtest.Append(t, log, "acme", eventlogtest.Entries("a", 2)...)[0]
 			if test.byID {
