@@ -379,24 +379,6 @@ func TestCache_costsItsStatedSize(t *testing.T) {
 	}
 }
 
-// BenchmarkPut shows that a write costs the same however much is kept.
-func BenchmarkPut(b *testing.B) {
-	for _, n := range []int{1000, 100_000} {
-		b.Run(fmt.Sprint("values=", n), func(b *testing.B) {
-			c := fair.New[string, string](&fair.Options{TotalBytes: int64(n) * 400}, nil)
-			keys := make([]string, 2*n)
-			for i := range keys {
-				keys[i] = fmt.Sprint(i)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				c.Put("p", keys[i%len(keys)], "", fair.Item{Due: int64(i) + 1})
-				c.Trim("p")
-			}
-		})
-	}
-}
-
 func TestCache_holdsSoManyOfAProduct(t *testing.T) {
 	var gone []string
 	c := fair.New(&fair.Options{MaxItems: 2}, func(e *fair.Entry[string, int]) {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -609,7 +608,8 @@ var errFull = errors.New("the log is full")
 func TestRecorder_sharesItsBatchesWithFollowers(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	log, page := newMemoryLog(), make([]eventlog.Entry, 2)
-	recordBy(t, musttest.New(eventlog.NewRecorder(log, nil)), product, does("s1", "ada", "a", 1), does("s1", "ada", "b", 2))
+	recorder := musttest.New(eventlog.NewRecorder(log, nil))
+	recordBy(t, recorder, product, does("s1", "ada", "a", 1), does("s1", "ada", "b", 2))
 	n, err := log.Read(t.Context(), product, eventlog.ID{}, page)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -679,29 +679,6 @@ func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	now, b := activity.Seconds(time.Now().Add(-time.Hour)), r.batches(t)[0]
 	assert.InDelta(t, now, b.Actions[0].TimestampStart, 10)
 	assert.InDelta(t, now, b.ForwardedAt, 60)
-}
-
-// BenchmarkRecorder records requests of known sessions with a user and without an email address, like most requests.
-func BenchmarkRecorder(b *testing.B) {
-	for _, size := range []int{1, 20} {
-		b.Run(fmt.Sprintf("events=%d", size), func(b *testing.B) {
-			log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 32 << 20}}))
-			recorder := musttest.New(eventlog.NewRecorder(log, nil))
-			events := make([]activity.Event, size)
-			b.ReportAllocs()
-			for n := 0; b.Loop(); n++ {
-				for i := range events {
-					a := activity.NewAction(activity.TypeClick, activity.Target{Label: "Buy"},
-						"https://app.example.com/projects/42?tab=open")
-					who := fmt.Sprint((n*size + i) % 1000)
-					events[i] = activity.Event{ID: uuid.NewString(), Time: time.Now(), Received: time.Now(),
-						SessionID: "session-" + who, UserID: "user-" + who, Action: &a}
-				}
-				_, err := recorder.Record(b.Context(), product, events)
-				require.NoError(b, err)
-			}
-		})
-	}
 }
 
 // clicks is a click that marks may follow, and marks an event with a mark.
