@@ -7,28 +7,29 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
-	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // writing is a writer that runs, with everything around it.
 type writing struct {
 	*stream.Writer
 	*journal
-	given *given
-	stop  func() error // ends Run
+	give func(batches ...activity.Batch)
+	stop func() error // ends Run
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration // a write of a session
@@ -46,54 +47,22 @@ func newWriting(t testing.TB, opts *stream.WriterOptions) *writing {
 	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{},
 		refuses: map[string]bool{}, busy: map[string]bool{}}
 	w.Writer = musttest.New(stream.NewWriter(w.write, opts))
-	w.given = give(t, w.Writer)
+	w.give = give(t, w.Writer)
 	return w
 }
 
-// given is a log in memory, whose IDs are numbers.
-type given struct {
-	mu      sync.Mutex
-	entries []feed.Message
-	changed chan struct{} // closed when there are more entries, then replaced
-}
-
-// give returns a log that a consumer reads for a writer until the test ends.
-func give(t testing.TB, w *stream.Writer) *given {
+// give returns a function that appends batches to a log, which a consumer reads for the writer.
+func give(t testing.TB, w *stream.Writer) func(batches ...activity.Batch) {
 	t.Helper()
-	g := &given{changed: make(chan struct{})}
-	waittest.Run(t, musttest.New(stream.NewSourceConsumer(g, stream.Handlers{Deliver: w.Deliver}, nil)).Run)
-	return g
-}
-
-// add appends the batches.
-func (g *given) add(batches ...activity.Batch) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, b := range batches {
-		g.entries = append(g.entries, feed.NewBatch(strconv.Itoa(len(g.entries)+1), musttest.New(b.AppendJSON(nil)), &b))
-	}
-	close(g.changed)
-	g.changed = make(chan struct{})
-}
-
-// Follow implements [stream.Source].
-func (g *given) Follow(ctx context.Context, after string, _ time.Time, deliver func(feed.Event) error) error {
-	n, _ := strconv.Atoi(after) // the beginning for ""
-	for {
-		g.mu.Lock()
-		entries, changed := g.entries[n:], g.changed
-		g.mu.Unlock()
-		for _, entry := range entries {
-			if err := deliver(feed.Event{Message: entry}); err != nil {
-				return err
-			}
+	log := musttest.New(memorylog.New(nil))
+	waittest.Run(t, musttest.New(stream.NewSourceConsumer(musttest.New(eventlog.NewSource(log, product)),
+		stream.Handlers{Deliver: w.Deliver}, &stream.ConsumerOptions{Since: time.Unix(0, 0)})).Run)
+	return func(batches ...activity.Batch) {
+		entries := make([]eventlog.Entry, len(batches))
+		for i, b := range batches {
+			entries[i] = eventlog.Entry{SessionID: b.SessionID, Data: musttest.New(b.AppendJSON(nil))}
 		}
-		n += len(entries)
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		assert.NoError(t, log.Append(t.Context(), product, entries))
 	}
 }
 
@@ -179,7 +148,7 @@ func (w *writing) overwrite(_ context.Context, s stream.Summary) error {
 
 // add appends batches to the writer's stream, and returns when it has them and all is quiet.
 func (w *writing) add(batches ...activity.Batch) {
-	w.given.add(batches...)
+	w.give(batches...)
 	synctest.Wait()
 }
 
@@ -190,22 +159,14 @@ func (w *writing) after(d time.Duration) []string {
 	return w.take()
 }
 
-func TestWriter_waitsForAPause(t *testing.T) {
-	whileWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second}, func(t *testing.T, w *writing) {
-		w.add(clicked("s", "a"))
-		require.Empty(t, w.after(2*time.Second))
-		w.add(clicked("s", "b"), clicked("other", "x"))
-		require.Empty(t, w.after(4*time.Second))
-		w.add(clicked("s", "c"))
-		require.Equal(t, []string{"5s write other: x", "7s write s: a b c"}, w.after(time.Minute))
-		w.add(clicked("s", "d"))
-		require.Equal(t, []string{"1m3s write s: d"}, w.after(2*time.Minute))
-	})
-}
-
 func TestWriter_mergesWaitingBatches(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
 		first, second := clicked("s", "a", "b"), clicked("s", "c")
+		for _, actions := range [][]activity.BatchAction{first.Actions, second.Actions} {
+			for i := range actions {
+				actions[i].ID = "" // is not sent
+			}
+		}
 		first.Actions[0].Index = 17 // counted over the session
 		second.UserID, second.Email, second.ForwardedAt = "bob", "bob@example.com", first.ForwardedAt+1
 		w.add(first, second)
@@ -371,23 +332,6 @@ func TestWriter_flushesWhatWaits(t *testing.T) {
 	})
 }
 
-// The second Run writes the batches that the first left, and nothing twice.
-func TestWriter_goesOnWithTheNextRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
-		w.takes["s"], w.fails["away"] = 10*time.Second, 1
-		w.add(clicked("s", "a"), clicked("away", "x"), clicked("done", "y"))
-		time.AfterFunc(2100*time.Millisecond, func() { w.add(clicked("s", "b")) })
-		require.ElementsMatch(t, []string{"2s write s: a", "2s write away: x", "2s write done: y"},
-			w.after(2400*time.Millisecond))
-		w.stopped(t)
-		require.Equal(t, []string{"2.4s write: context canceled"}, w.take())
-		clear(w.takes)
-		w.run(t)
-		require.ElementsMatch(t, []string{"2.4s write s: a", "2.4s write away: x", "4.1s write s: b"}, w.after(time.Minute))
-	})
-}
-
 func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
@@ -398,7 +342,7 @@ func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return nil
 		}, nil))
-		give(t, w).add(clicked("s", "a"))
+		give(t, w)(clicked("s", "a"))
 		synctest.Wait()
 		require.ErrorIs(t, w.Run(ended), context.Canceled)
 		require.Zero(t, time.Since(began), "nothing is started after the end")
@@ -649,7 +593,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 				all.Go(func() {
 					for i, pause := range pauses {
 						time.Sleep(pause)
-						w.given.add(clicked(session, fmt.Sprint(i)))
+						w.give(clicked(session, fmt.Sprint(i)))
 					}
 				})
 			}
