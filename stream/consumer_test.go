@@ -266,20 +266,21 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 
 // A useful connection makes the next wait short again; a connection that was only opened does not.
 func TestConsumer_progressResetsTheBackOff(t *testing.T) {
+	const soon, late = time.Second, 30 * time.Second
 	tests := map[string]struct {
 		chunks []chunk
-		reset  bool
+		want   time.Duration
 	}{
-		"an entry":                   {[]chunk{events(1, "a")}, true},
-		"an entry that is too large": {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 2000) + "\n\n"}}, true},
-		"an endless one with an id":  {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 20000) + "\n\n"}}, true},
-		"an endless one":             {[]chunk{{0, "data: " + strings.Repeat("x", 20000) + "\n\n"}}, false},
-		"a gap":                      {[]chunk{{0, "event: gap\ndata: {}\n\n"}}, true},
-		"a heartbeat":                {[]chunk{{15 * time.Second, "event: heartbeat\ndata: {}\n\n"}}, true},
-		"nothing":                    {nil, false},
-		"a greeting":                 {[]chunk{{0, "retry: 1000\n\n"}}, false},
-		"half an entry":              {[]chunk{{0, "id: 1\ndata: a\n"}}, false},
-		"an event nobody knows":      {[]chunk{{0, "event: news\ndata: a\n\n"}}, false},
+		"an entry":                   {[]chunk{events(1, "a")}, soon},
+		"an entry that is too large": {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 2000) + "\n\n"}}, soon},
+		"an endless one with an id":  {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 20000) + "\n\n"}}, soon},
+		"an endless one":             {[]chunk{{0, "data: " + strings.Repeat("x", 20000) + "\n\n"}}, late},
+		"a gap":                      {[]chunk{{0, "event: gap\ndata: {}\n\n"}}, soon},
+		"a heartbeat":                {[]chunk{{15 * time.Second, "event: heartbeat\ndata: {}\n\n"}}, soon},
+		"nothing":                    {nil, late},
+		"a greeting":                 {[]chunk{{0, "retry: 1000\n\n"}}, late},
+		"half an entry":              {[]chunk{{0, "id: 1\ndata: a\n"}}, late},
+		"an event nobody knows":      {[]chunk{{0, "event: news\ndata: a\n\n"}}, late},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -291,32 +292,26 @@ func TestConsumer_progressResetsTheBackOff(t *testing.T) {
 			for _, c := range test.chunks { // while it was connected
 				wait -= c.after
 			}
-			want := 30 * time.Second
-			if test.reset {
-				want = time.Second
-			}
-			requireBackOff(t, wait, want)
+			requireBackOff(t, wait, test.want)
 		})
 	}
 }
 
 // The token is for one server. A redirect does not take it anywhere else, not even where the standard library would.
 func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
-	tests := map[string]struct {
-		from, to string
-		sent     bool
-	}{
-		"the same server":   {"http://live.test/stream/acme", "http://live.test/v2/stream/acme", true},
-		"made safe":         {"http://live.test/stream/acme", "https://live.test/stream/acme", true},
-		"made safe on port": {"http://live.test:8080/stream/acme", "https://live.test:8443/stream/acme", true},
-		"the usual port":    {"http://live.test/stream/acme", "http://live.test:80/stream/acme", true},
-		"the same in big":   {"https://live.test:443/stream/acme", "https://LIVE.test/stream/acme", true},
-		"made unsafe":       {"https://live.test/stream/acme", "http://live.test/stream/acme", false},
-		"another host":      {"http://live.test/stream/acme", "http://evil.test/stream/acme", false},
-		"a host below":      {"http://live.test/stream/acme", "http://evil.live.test/stream/acme", false},
-		"a host above":      {"http://live.test/stream/acme", "http://test/stream/acme", false},
-		"another port":      {"http://live.test/stream/acme", "http://live.test:8080/stream/acme", false},
-		"a like name":       {"https://live.test/stream/acme", "https://live.test.evil.test/stream/acme", false},
+	const token, none = "Bearer token", ""
+	tests := map[string]struct{ from, to, want string }{
+		"the same server":   {"http://live.test/stream/acme", "http://live.test/v2/stream/acme", token},
+		"made safe":         {"http://live.test/stream/acme", "https://live.test/stream/acme", token},
+		"made safe on port": {"http://live.test:8080/stream/acme", "https://live.test:8443/stream/acme", token},
+		"the usual port":    {"http://live.test/stream/acme", "http://live.test:80/stream/acme", token},
+		"the same in big":   {"https://live.test:443/stream/acme", "https://LIVE.test/stream/acme", token},
+		"made unsafe":       {"https://live.test/stream/acme", "http://live.test/stream/acme", none},
+		"another host":      {"http://live.test/stream/acme", "http://evil.test/stream/acme", none},
+		"a host below":      {"http://live.test/stream/acme", "http://evil.live.test/stream/acme", none},
+		"a host above":      {"http://live.test/stream/acme", "http://test/stream/acme", none},
+		"another port":      {"http://live.test/stream/acme", "http://live.test:8080/stream/acme", none},
+		"a like name":       {"https://live.test/stream/acme", "https://live.test.evil.test/stream/acme", none},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -325,13 +320,9 @@ func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, 2, s.count())
 			require.Equal(t, test.to, s.request(1).URL.String())
-			assert.Equal(t, "Bearer token", s.request(0).Header.Get("Authorization"))
-			want := ""
-			if test.sent {
-				want = "Bearer token"
-			}
-			assert.Equal(t, want, s.request(1).Header.Get("Authorization"))
-			assert.NotContains(t, fmt.Sprint(s.request(1).Header), "token"+want)
+			assert.Equal(t, token, s.request(0).Header.Get("Authorization"))
+			assert.Equal(t, test.want, s.request(1).Header.Get("Authorization"))
+			assert.NotContains(t, fmt.Sprint(s.request(1).Header), "token"+test.want)
 			assert.NotContains(t, c.log.String(), "Bearer")
 		})
 	}
@@ -405,19 +396,16 @@ func TestConsumer_beginsAtTheRightPlace(t *testing.T) {
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-				if n == 1 {
-					return nil, errors.New("down")
+			dated := func(chunks ...chunk) answer {
+				return func(req *http.Request) (*http.Response, error) {
+					res := streaming(req, io.EOF, chunks...)
+					if test.date != "" {
+						res.Header.Set("Date", test.date)
+					}
+					return res, nil
 				}
-				res := streaming(req, io.EOF)
-				if n == 0 {
-					res = streaming(req, io.EOF, test.chunk)
-				}
-				if test.date != "" {
-					res.Header.Set("Date", test.date)
-				}
-				return res, nil
-			}}
+			}
+			s := inTurn(dated(test.chunk), down, dated())
 			s.consume(t, new(notes).raw(), stream.ConsumerOptions{Since: test.since, MaxEventBytes: 1000})
 			time.Sleep(time.Minute)
 			for i, want := range test.want {
