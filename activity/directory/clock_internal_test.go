@@ -102,8 +102,7 @@ func TestClock_settlesTheFutureNow(t *testing.T) {
 	require.WithinRange(t, settled[len(events)-1].Time, after(5), after(5.2))
 }
 
-// An event without a stamp of its session's clock is settled by the service's clock. Both kinds
-// share one order.
+// An event without a stamp of its session's clock is settled by the service's clock. Both kinds share one order.
 func TestClock_settlesEventsOfTheServersTime(t *testing.T) {
 	var k clock
 	k.settle(nil, []activity.Event{shown(3600, 3601, 1)}, time.Hour)
@@ -213,8 +212,7 @@ func TestClock_neverInvertsDelayedEvents(t *testing.T) {
 	}
 }
 
-// TestClock_neverInvertsAnyEvents makes up stamps, sent_at and arrivals
-// that have nothing to do with each other.
+// TestClock_neverInvertsAnyEvents makes up stamps, sent_at and arrivals that have nothing to do with each other.
 func TestClock_neverInvertsAnyEvents(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 8))

@@ -23,16 +23,9 @@ import (
 )
 
 func TestSession_learnsTheNewestIdentity(t *testing.T) {
-	base := time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
-	event := func(second int, user, email string) activity.Event {
-		return activity.Event{Time: base.Add(time.Duration(second) * time.Second), UserID: user, Email: email}
-	}
-	known := func(second int, user, email string) activity.Event {
-		e := event(second, user, email)
-		e.Identified = true
-		return e
-	}
-	cases := []struct {
+	event := func(second int, user, email string) activity.Event { return seen(second, "", user, email) }
+	known := identified
+	for _, c := range []struct {
 		name        string
 		events      []activity.Event
 		user, email string
@@ -52,36 +45,23 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 			known(4, "bob", "")}, "bob", "b@x"},
 		{"email older than the newest email", events{event(3, "", "b@x"), event(2, "ada", "a@x")}, "ada", "b@x"},
 		{"event without identity is not remembered as newer", events{event(9, "", ""), event(1, "ada", "a@x")}, "ada", "a@x"},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			var s directory.Session
-			for _, e := range c.events {
-				s.Learn(e)
-			}
-			assert.Equal(t, c.user, s.UserID)
-			assert.Equal(t, c.email, s.Email)
+			assert.Equal(t, [2]string{c.user, c.email}, who(told(c.events...)))
 		})
 	}
 }
 
-// The link of an anonymous visitor passes to the user whose event names that visitor, and to no
-// other user.
+// The link of an anonymous visitor passes to the user whose event names that visitor, and to no other user.
 func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
-	base := time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		anonymous string
-		want      string
-	}{{"anon", "ada"}, {"other", "anon"}, {"", "anon"}} {
-		var s directory.Session
-		s.Learn(activity.Event{SessionID: "s", Time: base, UserID: "anon"})
+	for anonymous, want := range map[string]string{"anon": "ada", "other": "anon", "": "anon"} {
+		s := told(seen(0, "s", "anon", ""))
 		s.Link("zendesk", "7", "", "anon")
-		s.Learn(activity.Event{SessionID: "s", Time: base.Add(time.Second), UserID: "ada", Identified: true,
-			Anonymous: c.anonymous})
+		s.Learn(naming(anonymous, identified(1, "ada", "")))
 		user, until, ok := s.LinkedUser("zendesk", "7")
-		assert.True(t, ok, c.anonymous)
-		assert.Equal(t, c.want, user, c.anonymous)
-		assert.Equal(t, c.want == "ada", until.IsZero(), "the link goes on: %q", c.anonymous)
+		assert.True(t, ok, anonymous)
+		assert.Equal(t, want, user, anonymous)
+		assert.Equal(t, want == "ada", until.IsZero(), "the link goes on: %q", anonymous)
 	}
 }
 
@@ -89,8 +69,7 @@ func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
 func TestSession_remembersItsLastConversations(t *testing.T) {
 	var s directory.Session
 	for i, user := range []string{"ada", "bob", "ada"} {
-		s.Learn(activity.Event{SessionID: "s", Time: seenBase.Add(time.Duration(i) * time.Second), UserID: user,
-			Identified: true})
+		s.Learn(identified(i, user, ""))
 		s.Link("zendesk", fmt.Sprint(i), "", "")
 	}
 	s.GiveWay(seenBase)
@@ -113,14 +92,8 @@ func TestSession_remembersItsLastConversations(t *testing.T) {
 func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
 	known := func(e activity.Event) activity.Event { e.Identified = true; return e }
-	at := func(second int, e activity.Event) activity.Event {
-		e.Time = seenBase.Add(time.Duration(second) * time.Second)
-		return e
-	}
-	names := func(anonymous string, e activity.Event) activity.Event {
-		e.Anonymous = anonymous
-		return known(e)
-	}
+	at := func(second int, e activity.Event) activity.Event { e.Time = seen(second, "", "", "").Time; return e }
+	names := func(anonymous string, e activity.Event) activity.Event { return known(naming(anonymous, e)) }
 	signs := func(e activity.Event) activity.Event { e.Standing = verified; return e }
 	reports := func(e activity.Event) activity.Event { e.Standing, e.EmailStanding = reported, reported; return e }
 	for _, c := range []struct {
@@ -166,23 +139,20 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 
 // A user who is identified on the visitor's device is the visitor, for any form of the user's ID.
 func TestSession_keepsItsLinkAtTheVisitorsDevice(t *testing.T) {
-	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "")
-	bob.Identified = true
+	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), identified(2, "bob", "")
 	for visitor, want := range map[string]string{"ivy": "7", "other": "", "": ""} {
 		d := newDirectory(0)
 		d.learn(t, ivy)
 		d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", "ivy@x.example", "") })
 		bob.Visitor = visitor
 		for _, e := range []activity.Event{bob, ivy} {
-			s := d.learn(t, e)
-			assert.Equal(t, want, s.ConversationID, visitor)
+			assert.Equal(t, want, d.learn(t, e).ConversationID, visitor)
 		}
 	}
 }
 
-// One person stays one in every order of events that state the ID and the address and mark the ID
-// as a user's or a visitor's, also against the order of their times. No event is kept out of the
-// conversation.
+// One person stays one in every order of events that state the ID and the address and mark the ID as a user's or a
+// visitor's, also against the order of their times. No event is kept out of the conversation.
 func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 	var tell func(told []activity.Event)
 	tell = func(told []activity.Event) {
@@ -217,29 +187,7 @@ func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 	tell(nil)
 }
 
-// A session with a reported or signed user is not the session of a person whose ID or address is
-// only claimed.
-func TestSession_isNotOwnedByAClaimedUser(t *testing.T) {
-	for _, at := range []activity.Standing{reported, verified} {
-		for _, address := range []string{"ivy@x.example", ""} {
-			d := newDirectory(0)
-			ivy := seen(1, "s", "ivy", address)
-			ivy.Standing, ivy.EmailStanding = at, at
-			s := d.learn(t, ivy, seen(2, "s", "bob", "bob@x.example"))
-			assert.Equal(t, address, s.Email)
-			assert.False(t, s.IsOf("bob@x.example", ""))
-			assert.False(t, s.IsOf("", "bob"))
-			assert.True(t, s.IsOf("", "ivy"))
-			assert.Equal(t, address != "", s.IsOf("Ivy@x.example", ""))
-		}
-	}
-	var claims directory.Session
-	claims.Learn(seen(1, "s", "anon", ""))
-	assert.True(t, claims.IsOf("ivy@x.example", "ivy"), "nothing is known of the visitor")
-}
-
-// The address of a claimed user does not pass to a signed user, unless the claimed ID is a
-// device's.
+// The address of a claimed user does not pass to a signed user, unless the claimed ID is a device's.
 func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	next := standing(verified, claimed, seen(2, "s", "bob", ""))
 	const old = "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1"
@@ -263,14 +211,10 @@ func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 	assert.Empty(t, s.Identified())
 
 	bob.Standing, bob.EmailStanding = reported, reported
-	b := d.open(t, ivy)
-	s, err := b.Learn(t.Context(), "s", events{ivy}, ivy, bob)
-	require.NoError(t, err)
+	s = musttest.New(d.open(t, ivy).Learn(t.Context(), "s", events{ivy}, ivy, bob))
 	assert.ElementsMatch(t, []string{"ivy", "bob"}, s.Identified())
 
-	alias := seen(1, "t", "ivy", "")
-	alias.Anonymous = "anon"
-	s = d.learn(t, alias)
+	s = d.learn(t, naming("anon", seen(1, "t", "ivy", "")))
 	assert.Equal(t, []string{"ivy"}, s.Identified(), "an alias says so by naming the visitor")
 }
 
@@ -278,9 +222,7 @@ func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 // user, unless that user's events state another address.
 func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 	identify := func(second int, email string) activity.Event {
-		e := seen(second, "s", "bob", email)
-		e.Identified, e.Anonymous = true, "anon"
-		return e
+		return naming("anon", identified(second, "bob", email))
 	}
 	for _, c := range []struct {
 		name   string
@@ -308,11 +250,8 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
 				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
 
-				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"},
-					SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob"}}})
-				require.NoError(t, err)
-				_, err = d.docs.Write(t.Context(), "acme", changes...)
-				require.NoError(t, err)
+				d.forget(t, directory.Person{Emails: []string{"ivy@x.example"}, SessionIDs: []string{"s"},
+					Others: map[string][]string{"s": {"bob"}}})
 				s, _ = d.session(t, "s")
 				assert.Equal(t, c.linked, len(s.Conversations()) > 0, "after the visitor was erased: %q", visitor)
 				for _, said := range s.Stated() {
@@ -372,10 +311,7 @@ func (m *meddling) Write(ctx context.Context, productID string, changes ...docum
 }
 
 func (d fixture) update(t testing.TB, sessionID string, change func(*directory.Session)) directory.Session {
-	t.Helper()
-	s, err := d.Update(t.Context(), "acme", sessionID, change)
-	require.NoError(t, err)
-	return s
+	return musttest.New(d.Update(t.Context(), "acme", sessionID, change))
 }
 
 func (d fixture) session(t testing.TB, sessionID string) (directory.Session, bool) {
@@ -393,32 +329,22 @@ func (d fixture) known(t testing.TB, sessionID string) bool {
 
 // sessionOf returns the session of an email address, empty for none.
 func (d fixture) sessionOf(t testing.TB, email string) string {
-	t.Helper()
-	id, err := d.SessionOf(t.Context(), musttest.New(recent.NewMemory(nil)), "acme", email)
-	require.NoError(t, err)
-	return id
+	return musttest.New(d.SessionOf(t.Context(), musttest.New(recent.NewMemory(nil)), "acme", email))
 }
 
 func (d fixture) open(t testing.TB, events ...activity.Event) *directory.Book {
-	t.Helper()
-	b, err := d.Open(t.Context(), "acme", events)
-	require.NoError(t, err)
-	return b
+	return musttest.New(d.Open(t.Context(), "acme", events))
 }
 
 // close writes a book's changes.
 func (d fixture) close(t testing.TB, b *directory.Book) error {
-	t.Helper()
 	_, err := d.docs.Write(t.Context(), "acme", b.Changes()...)
 	return err
 }
 
 func (d fixture) forget(t testing.TB, who directory.Person) {
-	t.Helper()
-	changes, err := d.Forget(t.Context(), "acme", who)
-	require.NoError(t, err)
-	_, err = d.docs.Write(t.Context(), "acme", changes...)
-	require.NoError(t, err)
+	changes := musttest.New(d.Forget(t.Context(), "acme", who))
+	musttest.New(d.docs.Write(t.Context(), "acme", changes...))
 }
 
 // learn lets the directory learn from events of one session.
@@ -430,12 +356,20 @@ func (d fixture) learn(t testing.TB, events ...activity.Event) directory.Session
 	return s
 }
 
+// settle lets the directory learn from an event of the present at the time that it settles.
+func (d fixture) settle(t testing.TB, e activity.Event) (directory.Session, *directory.Book) {
+	t.Helper()
+	e.Time = time.Now()
+	b := d.open(t, e)
+	settled, _ := b.Settle(e.SessionID, events{e})
+	s := learn(t, b, settled...)
+	require.NoError(t, d.close(t, b))
+	return s, b
+}
+
 // learn lets a book learn from events of one session.
 func learn(t testing.TB, b *directory.Book, events ...activity.Event) directory.Session {
-	t.Helper()
-	s, err := b.Learn(t.Context(), events[0].SessionID, events)
-	require.NoError(t, err)
-	return s
+	return musttest.New(b.Learn(t.Context(), events[0].SessionID, events))
 }
 
 type events = []activity.Event
@@ -447,31 +381,6 @@ func seen(second int, session, user, email string) activity.Event {
 }
 
 var seenBase = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
-
-// A session that is read from storage remembers the rank of its facts: an older event without an
-// identified user does not override them.
-func TestDirectory_remembersTheStandingOfEachFact(t *testing.T) {
-	d := newDirectory(0)
-	identified := seen(5, "s", "ada", "ada@x.example")
-	identified.Identified = true
-	d.learn(t, identified)
-	d.learn(t, seen(4, "s", "old", "old@x.example"))
-	s, _ := d.session(t, "s")
-	assert.Equal(t, "ada", s.UserID)
-	assert.Equal(t, "ada@x.example", s.Email)
-
-	bob := seen(6, "s", "bob", "")
-	bob.Identified = true
-	assert.Empty(t, d.learn(t, bob).Email, "another identified user")
-	s, _ = d.session(t, "s")
-	assert.Equal(t, "bob", s.UserID)
-	assert.Empty(t, s.Email)
-	again := seen(7, "s", "ada", "")
-	again.Identified = true
-	assert.Equal(t, "ada@x.example", d.learn(t, again).Email)
-	got := d.update(t, "s", func(s *directory.Session) { s.Learn(seen(6, "s", "late", "")) })
-	assert.Equal(t, "ada", got.UserID)
-}
 
 func TestDirectory_keepsSessionsForTheirTime(t *testing.T) {
 	for given, ttl := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: activity.DefaultTTL} {
@@ -502,10 +411,8 @@ func TestDirectory_changesFurtherDocumentsTogetherWithASession(t *testing.T) {
 		if conflicts--; conflicts < 0 {
 			return
 		}
-		docs, err := d.docs.Store.Get(t.Context(), "acme", "other")
-		require.NoError(t, err)
-		_, err = d.docs.Store.Write(t.Context(), "acme", document.Put(docs[0], append(docs[0].Value, 'x'), 0))
-		require.NoError(t, err)
+		docs := musttest.New(d.docs.Store.Get(t.Context(), "acme", "other"))
+		musttest.New(d.docs.Store.Write(t.Context(), "acme", document.Put(docs[0], append(docs[0].Value, 'x'), 0)))
 	}
 	err := d.Amend(t.Context(), "acme", "s", []string{"other"}, func(a *directory.Amendment) error {
 		a.Session.Actions++
@@ -513,8 +420,7 @@ func TestDirectory_changesFurtherDocumentsTogetherWithASession(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	docs, err := d.docs.Get(t.Context(), "acme", "other")
-	require.NoError(t, err)
+	docs := musttest.New(d.docs.Get(t.Context(), "acme", "other"))
 	assert.Equal(t, "xx!", string(docs[0].Value))
 
 	refused := errors.New("refused")
@@ -537,10 +443,8 @@ func TestDirectory_updateEndsWithItsContext(t *testing.T) {
 		if tries++; tries == 3 {
 			cancel()
 		}
-		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) {
-			s.Actions++
-		})
-		require.NoError(t, err)
+		another := musttest.New(directory.New(d.docs.Store, 0))
+		musttest.New(another.Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions++ }))
 	}
 	_, err := d.Update(ctx, "acme", "s", func(*directory.Session) {})
 	var conflict *document.ConflictError
@@ -556,8 +460,7 @@ func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
 
 	assert.Equal(t, "ada@x.example", d.learn(t, seen(1, "s1", "ada", "")).Email)
 	assert.Empty(t, d.learn(t, seen(1, "s2", "bob", "")).Email)
-	b, err := d.Open(t.Context(), "other", events{seen(1, "s1", "ada", "")})
-	require.NoError(t, err)
+	b := musttest.New(d.Open(t.Context(), "other", events{seen(1, "s1", "ada", "")}))
 	assert.Empty(t, learn(t, b, seen(1, "s1", "ada", "")).Email)
 	assert.False(t, d.known(t, ""), "no session is no session")
 
@@ -624,8 +527,7 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 		"only without a session":        {events{in(1, "")}, ""},
 		"in her own session":            {events{seen(1, own, "ada", "ada@x.example")}, own},
 		"in her own, which acted last":  {events{seen(1, "s1", "ada", ""), seen(2, own, "ada", "ada@x.example")}, "s1"},
-		"in her newest own": {
-			events{seen(1, ownReported, "ada", ""), seen(2, own, "ada", "ada@x.example")}, own},
+		"in her newest own":             {events{seen(1, ownReported, "ada", ""), seen(2, own, "ada", "ada@x.example")}, own},
 		"in the older one": {
 			events{seen(1, own, "ada", "ada@x.example"), seen(2, ownReported, "ada", "")}, ownReported},
 		"before the session":          {events{server, seen(6, "s1", "ada", "")}, "s1"},
@@ -636,8 +538,7 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 		"a session claimed it before": {events{seen(4, "s2", "", "ada@x.example"), reported, higher}, "s1"},
 		"her own before one that claims it": {
 			events{reported, ownReports, seen(7, "s2", "", "ada@x.example")}, ownReported},
-		"only a session claims it": {
-			events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
+		"only a session claims it": {events{reported, seen(6, "s1", "ada", ""), seen(7, "s2", "", "ada@x.example")}, "s2"},
 		"another user has it since": {
 			events{server, mallory, seen(6, "s1", "ada", ""), seen(7, "s2", "mallory", "")}, "s2"},
 		"a lower standing takes none":   {events{reported, mallory, higher, seen(7, "s2", "mallory", "")}, "s1"},
@@ -660,12 +561,10 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 			}
 			for email, want := range map[string]string{"ada@x.example": tt.want, "Ada@X.EXAMPLE": tt.want, "": "",
 				" ada@x.example": ""} {
-				got, err := d.SessionOf(t.Context(), store, "acme", email)
-				require.NoError(t, err)
+				got := musttest.New(d.SessionOf(t.Context(), store, "acme", email))
 				assert.Equal(t, want, got, "%q", email)
 			}
-			got, err := d.SessionOf(t.Context(), store, "other", "ada@x.example")
-			require.NoError(t, err)
+			got := musttest.New(d.SessionOf(t.Context(), store, "other", "ada@x.example"))
 			assert.Empty(t, got)
 		})
 	}
@@ -676,23 +575,17 @@ func TestDirectory_keepsTheUserOfAnEmailUntilTheUserIsForgotten(t *testing.T) {
 		d := newDirectory(time.Hour)
 		d.learn(t, activity.Event{Time: time.Now(), UserID: "ada", Email: "ada@x.example"})
 		exists := func() bool {
-			docs, err := d.docs.Get(t.Context(), "acme", "email/ada@x.example", "owned/ada")
-			require.NoError(t, err)
+			docs := musttest.New(d.docs.Get(t.Context(), "acme", "email/ada@x.example", "owned/ada"))
 			return docs[0].Exists() && docs[1].Exists()
 		}
 		for range 4 {
-			e := activity.Event{Time: time.Now(), SessionID: "s", UserID: "ada"}
-			b := d.open(t, e)
-			settled, _ := b.Settle("s", events{e})
-			learn(t, b, settled...)
-			require.NoError(t, d.close(t, b))
+			d.settle(t, activity.Event{SessionID: "s", UserID: "ada"})
 			time.Sleep(40 * time.Minute)
 			assert.True(t, exists(), "the session of the user goes on")
 		}
 		d.learn(t, activity.Event{Time: time.Now(), SessionID: "bob", UserID: "bob", Email: "ada@x.example"})
 		d.forget(t, directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}})
-		id, err := d.SessionOf(t.Context(), nil, "acme", "ada@x.example")
-		require.NoError(t, err)
+		id := musttest.New(d.SessionOf(t.Context(), nil, "acme", "ada@x.example"))
 		assert.Equal(t, "bob", id, "another session has the address, too")
 		d.learn(t, activity.Event{Time: time.Now(), UserID: "ada", Email: "ada@x.example"})
 		d.forget(t, directory.Person{SessionIDs: []string{"bob"}, Emails: []string{"ada@x.example"}})
@@ -707,8 +600,7 @@ func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
 	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
 	d.update(t, "s1", func(s *directory.Session) { s.Desk, s.ConversationID = "zendesk", "7" })
 	d.learn(t, seen(1, "s2", "bob", ""))
-	got, err := d.Sessions(t.Context(), "acme", "s2", "none", "s1", "s1")
-	require.NoError(t, err)
+	got := musttest.New(d.Sessions(t.Context(), "acme", "s2", "none", "s1", "s1"))
 	require.Len(t, got, 4)
 	assert.Equal(t, "bob", got[0].UserID)
 	assert.Zero(t, got[1])
@@ -758,8 +650,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	d.learn(t, e)
 	d.update(t, "s", func(s *directory.Session) { s.Desk, s.ConversationID, s.Actions = "zendesk", "c", 3 })
 	d.update(t, "empty", func(*directory.Session) {})
-	docs, err := d.docs.List(t.Context(), "acme", "", "", 100)
-	require.NoError(t, err)
+	docs := musttest.New(d.docs.List(t.Context(), "acme", "", "", 100))
 	got := map[string]string{}
 	for _, doc := range docs {
 		got[doc.Name] = string(doc.Value)
@@ -806,14 +697,12 @@ func TestDirectory_outlivesDamagedDocuments(t *testing.T) {
 // damage gives every document about ada the value.
 func (d fixture) damage(t testing.TB, value string) {
 	t.Helper()
-	docs, err := d.docs.Get(t.Context(), "acme", "session/s", "user/ada", "email/ada@x.example")
-	require.NoError(t, err)
+	docs := musttest.New(d.docs.Get(t.Context(), "acme", "session/s", "user/ada", "email/ada@x.example"))
 	var changes []document.Change
 	for _, doc := range docs {
 		changes = append(changes, document.Put(doc, []byte(value), 0))
 	}
-	_, err = d.docs.Write(t.Context(), "acme", changes...)
-	require.NoError(t, err)
+	musttest.New(d.docs.Write(t.Context(), "acme", changes...))
 }
 
 func TestDirectory_passesStorageErrorsThrough(t *testing.T) {

@@ -60,14 +60,12 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
 	s := Session{state: state{Past: past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
-		{"zendesk", "2", "bob", time.Time{}, ""},
-		{"zendesk", "3", "", time.Time{}, ""}}}}}
+		{"zendesk", "2", "bob", time.Time{}, ""}, {"zendesk", "3", "", time.Time{}, ""}}}}}
 	s.forget([]string{"ada"}, nil)
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
 }
 
-// Nobody in the session is identified, so a link belongs to its address, or to the session's user
-// without one.
+// Nobody in the session is identified, so a link belongs to its address, or to the session's user without one.
 func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
 	link := func(id, email string) formerLink { return formerLink{"zendesk", id, "", time.Time{}, email} }
 	session := func() Session {

@@ -40,8 +40,7 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 		"an address of no session":     {events{seen(1, "", "ada", "Ada@x.example")}, ada, nil},
 		"nothing is known":             {nil, ada, nil},
 		"a session that is not theirs": {events{seen(1, "t", "ada", "")}, ada, []string{"session/t"}},
-		"another address of theirs": {events{seen(1, "s", "ada", "ada@y.example")}, ada,
-			[]string{"email/ada@y.example"}},
+		"another address of theirs":    {events{seen(1, "s", "ada", "ada@y.example")}, ada, []string{"email/ada@y.example"}},
 		"a visitor with their address": {events{seen(1, "s", "anon", "ada@x.example")}, visitors, nil},
 		"a visitor with another one": {events{seen(1, "t", "shared", "eve@x.example")}, visitors,
 			[]string{"email/eve@x.example", "session/t", "user/shared"}},
@@ -49,9 +48,8 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 			[]string{"email/ada@x.example", "session/t", "user/eve"}},
 		"an address that another owns": {eves, ada,
 			[]string{"email/ada@x.example", "email/eve@x.example", "owned/eve", "user/eve"}},
-		"an address, for all its users": {eves, address,
-			[]string{"email/eve@x.example", "owned/eve", "user/eve"}},
-		"the only address of its user": {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
+		"an address, for all its users": {eves, address, []string{"email/eve@x.example", "owned/eve", "user/eve"}},
+		"the only address of its user":  {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory(0)
@@ -143,8 +141,7 @@ func TestDirectory_Forget_passesStorageErrorsThrough(t *testing.T) {
 	d.docs.failGet = errors.New("storage is away")
 	for _, name := range []string{"email/ada@x.example", "owned/eve"} {
 		d.docs.failName = name
-		_, err := d.Forget(t.Context(), "acme",
-			directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example"})
+		_, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example"})
 		assert.ErrorIs(t, err, d.docs.failGet)
 	}
 	for name, read := range map[string]func() error{

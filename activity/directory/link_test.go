@@ -19,10 +19,19 @@ func told(events ...activity.Event) *directory.Session {
 	return &s
 }
 
+// who returns the session's user and address.
+func who(s *directory.Session) [2]string { return [2]string{s.UserID, s.Email} }
+
 // identified returns an event of an identified user.
 func identified(second int, user, email string) activity.Event {
 	e := seen(second, "s", user, email)
 	e.Identified = true
+	return e
+}
+
+// naming returns the event as one that names a visitor.
+func naming(visitor string, e activity.Event) activity.Event {
+	e.Anonymous = visitor
 	return e
 }
 
@@ -136,6 +145,11 @@ func TestSession_IsOf_itsPerson(t *testing.T) {
 		"another address":         {told(reportedBy("ada", ada)), "eve@x.example", "", false},
 		"another user":            {told(reportedBy("ada", ada)), "", "eve", false},
 		"no user":                 {told(reportedBy("", ada)), "eve@x.example", "", false},
+		"no address":              {told(reportedBy("ada", "")), ada, "", false},
+		"a claim, after a report": {told(reportedBy("ada", ada), seen(2, "s", "eve", "eve@x.example")), "", "eve", false},
+		"a claimed address, where none was reported": {told(reportedBy("ada", ""), seen(2, "s", "eve", "eve@x.example")),
+			"eve@x.example", "", false},
+		"anybody, of a visitor":   {told(seen(1, "s", "anon", "")), ada, "ada", true},
 		"a visitor":               {told(visitor), "", "anon", true},
 		"a visitor, after others": {told(reportedBy("ada", ""), visitor), "", "anon", false},
 		"a claim, of all claims":  {told(seen(1, "s", "ada", ada)), "eve@x.example", "eve", true},
@@ -181,8 +195,7 @@ func TestSession_ConversationsOf_aPerson(t *testing.T) {
 
 // An event names the visitor of its own session only, who is nobody else, and by no lower word.
 func TestSession_Names_aVisitor(t *testing.T) {
-	names := seen(1, "s", "ada", "")
-	names.Anonymous = "anon"
+	names := naming("anon", seen(1, "s", "ada", ""))
 	assert.True(t, told().Names(&names))
 	for name, change := range map[string]func(e *activity.Event){
 		"no session": func(e *activity.Event) { e.SessionID = "" },

@@ -53,14 +53,11 @@ func TestBook_ApplyMarks_marksTheNearestClick(t *testing.T) {
 		want          string
 		missed        int
 	}{
-		"no mark": {nil, events{page, buy, help}, "0 Home, 1 Buy, 1.5 Help", 0},
-		"after its click": {nil, events{page, buy, help, marked(2, "Buy", rage)},
-			"0 Home, 1 Buy rage, 1.5 Help", 0},
-		"before its click": {nil, events{marked(0.5, "Buy", dead), buy}, "1 Buy dead", 0},
-		"two at once": {nil, events{buy, marked(2, "Buy", dead), marked(3, "Buy", rage)},
-			"1 Buy rage+dead", 0},
-		"of an earlier click": {events{page, buy}, events{help, marked(2, "Buy", rage)},
-			"1 Buy rage 1, 1.5 Help", 0},
+		"no mark":             {nil, events{page, buy, help}, "0 Home, 1 Buy, 1.5 Help", 0},
+		"after its click":     {nil, events{page, buy, help, marked(2, "Buy", rage)}, "0 Home, 1 Buy rage, 1.5 Help", 0},
+		"before its click":    {nil, events{marked(0.5, "Buy", dead), buy}, "1 Buy dead", 0},
+		"two at once":         {nil, events{buy, marked(2, "Buy", dead), marked(3, "Buy", rage)}, "1 Buy rage+dead", 0},
+		"of an earlier click": {events{page, buy}, events{help, marked(2, "Buy", rage)}, "1 Buy rage 1, 1.5 Help", 0},
 		"another of an earlier click": {events{page, buy, marked(1, "Buy", dead)}, events{marked(2, "Buy", rage)},
 			"1 Buy rage+dead 1", 0},
 		"the same mark again": {events{buy, marked(1, "Buy", rage)}, events{marked(2, "Buy", rage)}, "", 1},
