@@ -13,8 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// The suite needs a function that opens an empty engine. This is the whole
-// conformance test of an engine.
+// The suite needs a function that opens an empty engine. This is the whole conformance test of an engine.
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
 		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activitytest.Engine {

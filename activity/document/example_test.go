@@ -11,8 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// A caller reads a document before it changes it, and starts again if another
-// write came first.
+// A caller reads a document before it changes it, and starts again if another write came first.
 func ExampleStore() {
 	ctx := context.Background()
 	store, err := document.NewMemory(nil)

@@ -100,14 +100,7 @@ func finish(t *testing.T, last turn, result <-chan error, cancel func()) {
 	require.NoError(t, <-result)
 }
 
-func requireLost(t *testing.T, ctx context.Context) {
-	t.Helper()
-	require.Error(t, ctx.Err())
-	require.ErrorIs(t, context.Cause(ctx), document.ErrLost)
-}
-
-// Only the holder's renewals and conditional writes succeed, until it releases the lease or the
-// lease expires.
+// Only the holder's renewals and conditional writes succeed, until it releases the lease or the lease expires.
 func TestLease_isHeldByOneAtATime(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, l *document.Lease){
 		"released": func(t *testing.T, l *document.Lease) { require.NoError(t, l.Release(t.Context())) },
@@ -155,17 +148,15 @@ func TestWithLease_keepsTheLeaseWhileWorkRuns(t *testing.T) {
 	})
 }
 
-// The context ends before another process can acquire the lease: when the
-// lease expires by the holder's own clock.
+// The context ends before another process can acquire the lease: when the lease expires by the holder's own clock.
 func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
-	cases := map[string]func(p *process) (back func()){
+	for name, cut := range map[string]func(p *process) (back func()){
 		"storage is unavailable": func(p *process) func() {
 			p.away.Store(true)
 			return func() { p.away.Store(false) }
 		},
 		"storage hangs, ignoring its context": func(p *process) func() { return p.stop() },
-	}
-	for name, cut := range cases {
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			m := musttest.New(document.NewMemory(nil))
 			p := &process{Store: m}
@@ -176,7 +167,7 @@ func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 			back := cut(p)
 			lastRenewal := ttl / 3 * 2 // before it was cut off
 			<-first.ctx.Done()
-			requireLost(t, first.ctx)
+			require.ErrorIs(t, context.Cause(first.ctx), document.ErrLost)
 			require.Equal(t, lastRenewal+ttl, time.Since(first.began))
 			_, err := document.Acquire(t.Context(), m, product, "work", ttl)
 			require.NoError(t, err, "and not long before")
@@ -227,7 +218,7 @@ func TestWithLease_survivesLostResponses(t *testing.T) {
 		require.LessOrEqual(t, first.began.Sub(start), ttl+ttl/3)
 		p.deaf.Store(true)
 		<-first.ctx.Done()
-		requireLost(t, first.ctx)
+		require.ErrorIs(t, context.Cause(first.ctx), document.ErrLost)
 		p.deaf.Store(false)
 		first.end <- nil
 		finish(t, <-turns, result, cancel)
@@ -242,7 +233,7 @@ func TestWithLease_cancelsWorkWhenTheLeaseComesTooLate(t *testing.T) {
 		turns, result, cancel := work(t, p)
 		late := <-turns
 		synctest.Wait()
-		requireLost(t, late.ctx)
+		require.ErrorIs(t, context.Cause(late.ctx), document.ErrLost)
 		p.slow.Store(0)
 		late.end <- nil
 		next := <-turns
@@ -255,8 +246,7 @@ func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 	for _, waits := range []time.Duration{0, time.Second, ttl / 3, ttl / 2, ttl - 1, ttl} {
 		inBubble(t, fmt.Sprintf("waiting for %s", waits), func(t *testing.T) {
 			m := musttest.New(document.NewMemory(nil))
-			dead, err := document.Acquire(t.Context(), m, product, "work", ttl)
-			require.NoError(t, err)
+			dead := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
 			turns, result, cancel := work(t, m)
 			time.Sleep(waits)
 			renewed := time.Now()
@@ -309,7 +299,7 @@ func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 // Work may notice first that the lease is lost.
 func TestWithLease_distinguishesALostLeaseFromAnError(t *testing.T) {
 	errWork := errors.New("the work failed")
-	cases := []struct {
+	for _, c := range []struct {
 		name string
 		end  func(turn) error
 		ends bool
@@ -327,8 +317,7 @@ func TestWithLease_distinguishesALostLeaseFromAnError(t *testing.T) {
 		{"conflict over something else", func(turn) error { return &document.ConflictError{Name: "cursor"} }, true},
 		{"any error", func(turn) error { return errWork }, true},
 		{"another context", func(turn) error { return context.Canceled }, true},
-	}
-	for _, c := range cases {
+	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			turns, result, cancel := work(t, musttest.New(document.NewMemory(nil)))
 			first := <-turns
@@ -404,10 +393,9 @@ func TestWithLease_rejectsAnInvalidName(t *testing.T) {
 
 func TestLease_passesStorageErrorsThrough(t *testing.T) {
 	p := &process{Store: musttest.New(document.NewMemory(nil))}
-	l, err := document.Acquire(t.Context(), p, product, "work", ttl)
-	require.NoError(t, err)
+	l := musttest.New(document.Acquire(t.Context(), p, product, "work", ttl))
 	p.away.Store(true)
-	_, err = document.Acquire(t.Context(), p, product, "other work", ttl)
+	_, err := document.Acquire(t.Context(), p, product, "other work", ttl)
 	require.ErrorIs(t, err, errAway)
 	until := l.Until()
 	err = l.Renew(t.Context())
@@ -420,15 +408,13 @@ func TestLease_passesStorageErrorsThrough(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// The store may have counted from any moment during a call, so the holder
-// counts from the call's start.
+// The store may have counted from any moment during a call, so the holder counts from the call's start.
 func TestLease_expiresFirstForItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &process{Store: musttest.New(document.NewMemory(nil))}
 		p.slow.Store(int64(time.Second))
 		start := time.Now()
-		l, err := document.Acquire(t.Context(), p, product, "work", ttl)
-		require.NoError(t, err)
+		l := musttest.New(document.Acquire(t.Context(), p, product, "work", ttl))
 		require.Equal(t, start.Add(ttl), l.Until())
 		start = time.Now()
 		require.NoError(t, l.Renew(t.Context()))

@@ -48,17 +48,18 @@ func TestMemory_isAStoreWhileItExpires(t *testing.T) {
 
 func one(t testing.TB, s document.Store, name string) document.Document {
 	t.Helper()
-	docs, err := s.Get(t.Context(), product, name)
-	require.NoError(t, err)
+	docs := musttest.New(s.Get(t.Context(), product, name))
 	require.Len(t, docs, 1)
 	return docs[0]
 }
 
 func write(t testing.TB, s document.Store, changes ...document.Change) document.Version {
-	t.Helper()
-	version, err := s.Write(t.Context(), product, changes...)
-	require.NoError(t, err)
-	return version
+	return musttest.New(s.Write(t.Context(), product, changes...))
+}
+
+// fresh puts an empty document that is not there, for an hour.
+func fresh(name string) document.Change {
+	return document.Put(document.Document{Name: name}, nil, time.Hour)
 }
 
 // put writes a document whose value is its name.
@@ -70,12 +71,10 @@ func put(t testing.TB, s document.Store, name string, ttl time.Duration) documen
 	return d
 }
 
-// kept returns the names of the existing documents, on which Get and List must
-// agree.
+// kept returns the names of the existing documents, on which Get and List must agree.
 func kept(t testing.TB, s document.Store, names ...string) string {
 	t.Helper()
-	docs, err := s.List(t.Context(), product, "", "", 1<<20)
-	require.NoError(t, err)
+	docs := musttest.New(s.List(t.Context(), product, "", "", 1<<20))
 	var listed []string
 	for _, d := range docs {
 		listed = append(listed, d.Name)
@@ -86,8 +85,7 @@ func kept(t testing.TB, s document.Store, names ...string) string {
 	return strings.Join(listed, " ")
 }
 
-// room returns the bytes taken by n documents with names like this, as written
-// by put.
+// room returns the bytes taken by n documents with names like this, as written by put.
 func room(t testing.TB, n int, like string) int64 {
 	t.Helper()
 	m := musttest.New(document.NewMemory(nil))
@@ -98,7 +96,7 @@ func room(t testing.TB, n int, like string) int64 {
 }
 
 func TestMemory_evictsTheOldestWriteFirst(t *testing.T) {
-	cases := []struct {
+	for _, c := range []struct {
 		name string
 		use  func(t *testing.T, m *document.Memory) // between three documents and a fourth
 		want string
@@ -115,18 +113,16 @@ func TestMemory_evictsTheOldestWriteFirst(t *testing.T) {
 			"b c d"},
 		{"another permanent one", func(t *testing.T, m *document.Memory) { put(t, m, "z", 0) }, "c d z"},
 		{"of another product", func(t *testing.T, m *document.Memory) {
-			_, err := m.Write(t.Context(), "other", document.Put(document.Document{Name: "a"}, nil, time.Hour))
-			require.NoError(t, err)
+			musttest.New(m.Write(t.Context(), "other", fresh("a")))
 		}, "b c d"},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3, "")}))
 			for _, name := range []string{"a", "b", "c"} {
 				put(t, m, name, time.Hour)
 			}
 			c.use(t, m)
-			write(t, m, document.Put(document.Document{Name: "d"}, nil, time.Hour))
+			write(t, m, fresh("d"))
 			assert.Equal(t, c.want, kept(t, m))
 		})
 	}
@@ -148,39 +144,25 @@ func TestMemory_neverEvictsDocumentsWithoutATimeToLive(t *testing.T) {
 	assert.Equal(t, strings.Join(append(want[1:], "mortal50"), " "), kept(t, m, "ever00"))
 }
 
-// A call that changes more documents than fit, or evicts one that it changes
-// later, leaves the last of them.
+// A call that changes more documents than fit, or evicts one that it changes later, leaves the last of them.
 func TestMemory_evictsWithinOneCall(t *testing.T) {
-	cases := []struct {
-		name    string
-		changes func(a document.Document) []document.Change
-		want    string
+	type doc = document.Document
+	for _, c := range []struct {
+		name   string
+		goesOn func(a doc) document.Change // after a put of another document
+		want   string
 	}{
-		{"too many", func(document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour),
-				document.Put(document.Document{Name: "c"}, nil, time.Hour)}
-		}, "c"},
-		{"one that it goes on to touch", func(a document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, time.Hour)}
-		}, "a"},
-		{"one that it goes on to make permanent", func(a document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, 0)}
-		}, "a b"},
-		{"one that it goes on to put", func(a document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Put(a, a.Value, 0)}
-		}, "a b"},
-		{"one that it goes on to delete", func(a document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Delete(a)}
-		}, "b"},
-		{"one that it goes on to check", func(a document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Check(a)}
-		}, "b"},
-	}
-	for _, c := range cases {
+		{"too many", func(doc) document.Change { return fresh("c") }, "c"},
+		{"one that it goes on to touch", func(a doc) document.Change { return document.Touch(a, time.Hour) }, "a"},
+		{"one that it goes on to make permanent", func(a doc) document.Change { return document.Touch(a, 0) }, "a b"},
+		{"one that it goes on to put", func(a doc) document.Change { return document.Put(a, a.Value, 0) }, "a b"},
+		{"one that it goes on to delete", document.Delete, "b"},
+		{"one that it goes on to check", document.Check, "b"},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: 1}))
 			a := put(t, m, "a", time.Hour)
-			write(t, m, c.changes(a)...)
+			write(t, m, fresh("b"), c.goesOn(a))
 			require.Equal(t, c.want, kept(t, m, "a", "b", "c"))
 			if now := one(t, m, "a"); now.Exists() {
 				require.Equal(t, "a", string(now.Value))
@@ -232,7 +214,7 @@ func TestMemory_keepsDocumentsForExactlyTheirTimeToLive(t *testing.T) {
 
 func TestMemory_isBounded(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	cases := map[string]func(t *testing.T, m *document.Memory, i int){
+	for name, do := range map[string]func(t *testing.T, m *document.Memory, i int){
 		"documents created and expired": func(t *testing.T, m *document.Memory, i int) {
 			write(t, m, document.Delete(put(t, m, fmt.Sprint(long, i), 0)))
 		},
@@ -241,11 +223,9 @@ func TestMemory_isBounded(t *testing.T) {
 			require.Error(t, err)
 		},
 		"reads of missing documents": func(t *testing.T, m *document.Memory, i int) {
-			_, err := m.Get(t.Context(), fmt.Sprint(long, i), fmt.Sprint(long, i))
-			require.NoError(t, err)
+			musttest.New(m.Get(t.Context(), fmt.Sprint(long, i), fmt.Sprint(long, i)))
 		},
-	}
-	for name, do := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: 64 << 10}))
 			grown := heaptest.After(func() {

@@ -13,8 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// A service in small: a store, something that adds to it, and the endpoint
-// that reads from it.
+// A service in small: a store, something that adds to it, and the endpoint that reads from it.
 func Example() {
 	store, err := recent.NewMemory(nil)
 	if err != nil {

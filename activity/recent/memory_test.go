@@ -75,10 +75,7 @@ func fill(t testing.TB, m *recent.Memory, users, actions int) {
 }
 
 func count(t testing.TB, s recent.Store, user string) int {
-	t.Helper()
-	found, err := s.Recent(t.Context(), "acme", recent.Subject{UserID: user}, 1000)
-	require.NoError(t, err)
-	return len(found.Records)
+	return len(musttest.New(s.Recent(t.Context(), "acme", recent.Subject{UserID: user}, 1000)).Records)
 }
 
 // room returns the bytes of that many users with one action each, and of half a user more.
@@ -105,9 +102,8 @@ func TestMemory_forgetsTheOldestWriteFirst(t *testing.T) {
 	}
 }
 
-// An erasure names no session in which its user only signed in. The session's statement about the
-// user goes all the same, so a late action is the visitor's own, as in an engine that reads its log
-// after the erasure.
+// An erasure names no session in which its user only signed in. The session's statement about the user goes all the
+// same, so a late action is the visitor's own, as in an engine that reads its log after the erasure.
 func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 2}))
 	now := time.Now()
@@ -155,8 +151,7 @@ func TestMemory_expires(t *testing.T) {
 		assert.Equal(t, 2, count(t, m, "ada"))
 		assert.Zero(t, m.Expire())
 		assert.Equal(t, 2, m.Users("acme"))
-		found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 50)
-		require.NoError(t, err)
+		found := musttest.New(m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 50))
 		assert.Equal(t, start.Add(time.Second).UnixMicro(), found.Records[0].End, "the rest end as before")
 
 		time.Sleep(31 * time.Minute)
@@ -307,8 +302,7 @@ func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
 			heap := heaptest.After(func() { fill(t, m, 100, actions) })
 			json := 0
 			for user := range 100 {
-				found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: id("user", user)}, most)
-				require.NoError(t, err)
+				found := musttest.New(m.Recent(t.Context(), "acme", recent.Subject{UserID: id("user", user)}, most))
 				require.Len(t, found.Records, most)
 				json += len(found.AppendJSON(nil))
 			}
@@ -321,8 +315,7 @@ func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
 // places returns the number of places in memory that hold a user's JSON, without anything between.
 func places(t *testing.T, m *recent.Memory, user string, actions int) (n int) {
 	t.Helper()
-	found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: user}, actions)
-	require.NoError(t, err)
+	found := musttest.New(m.Recent(t.Context(), "acme", recent.Subject{UserID: user}, actions))
 	require.Len(t, found.Records, actions)
 	end := uintptr(0)
 	for _, r := range found.Records {

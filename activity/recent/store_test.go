@@ -32,8 +32,7 @@ func TestRecent_refusesADamagedRecord(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// FuzzRecord holds records against encoding/json: both must decode to the same action, for all
-// texts and times.
+// FuzzRecord holds records against encoding/json: both must decode to the same action, for all texts and times.
 func FuzzRecord(f *testing.F) {
 	f.Add("click", "Click Save", "User clicked Save", "https://x/?a=1&b=<2>", "https://x/", int64(1_700_000_000_123_456),
 		int64(1_700_000_000_123_457), uint8(0))
@@ -84,8 +83,7 @@ func TestRecords_AppendJSON_isTheSpecifiedAction(t *testing.T) {
 // throughJSON returns an action after a round trip through encoding/json.
 func throughJSON(t *testing.T, a activity.Action) activity.Action {
 	t.Helper()
-	data, err := json.Marshal(a)
-	require.NoError(t, err)
+	data := musttest.New(json.Marshal(a))
 	var got activity.Action
 	require.NoError(t, json.Unmarshal(data, &got))
 	return got
@@ -102,8 +100,7 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 // A visitor's stay on a page begins after the last action of the same session elsewhere.
 func TestRecent_knowsTheStayOnAPage(t *testing.T) {
 	record := func(second int64, session, url string) recent.Record {
-		r, err := recent.NewRecord(session, activity.Action{CanonicalURL: url, TimestampStart: float64(second)})
-		require.NoError(t, err)
+		r := musttest.New(recent.NewRecord(session, activity.Action{CanonicalURL: url, TimestampStart: float64(second)}))
 		return r
 	}
 	const page = `https://a.example/x?q=":"b"`

@@ -22,7 +22,7 @@ import (
 )
 
 func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	m.Add("acme", seen("a", noon))
 	m.Add("acme", seen("b", noon.Add(time.Second)))
 	m.Add("acme", seen("c", noon.Add(2*time.Second)))
@@ -37,15 +37,14 @@ func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
 		LastAction:   "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()),
 		LastSeen: float64(noon.Unix()) + 3, Actions: 1,
 	}}, found)
-	nobody, err := m.List("initech", sessions.Query{}, noon)
-	require.NoError(t, err)
+	nobody := musttest.New(m.List("initech", sessions.Query{}, noon))
 	assert.Equal(t, sessions.Listing{Sessions: []sessions.Session{}}, nobody)
 }
 
 // A late batch does not replace the user's last action, but it names the user. The last of a batch's
 // actions is the newest. An action without a page leaves the user on the page.
 func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	both := seen("a", noon)
 	both.Actions = slices.Concat(seen("a", noon.Add(-time.Second)).Actions, both.Actions, both.Actions)
 	both.Actions[0].CanonicalURL, both.Actions[2].CanonicalURL = "https://app.example.com/first", ""
@@ -73,7 +72,7 @@ func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
 }
 
 func TestMemory_beginsAnExpiredSessionAnew(t *testing.T) {
-	m := newMemory(t, &sessions.MemoryOptions{TTL: time.Hour})
+	m := newMemory(&sessions.MemoryOptions{TTL: time.Hour})
 	m.Add("acme", seen("a", noon))
 	m.Add("acme", seen("kept", noon))
 	m.Add("acme", seen("a", noon.Add(time.Hour+time.Microsecond)))
@@ -88,7 +87,7 @@ func TestMemory_beginsAnExpiredSessionAnew(t *testing.T) {
 }
 
 func TestMemory_limitsAListing(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	now := fill(m, "acme", 300)
 	for limit, want := range map[int]int{0: 50, -1: 50, 1: 1, 50: 50, 200: 200, 201: 200, 1 << 40: 200} {
 		found, next := list(t, m, sessions.Query{Limit: limit}, now)
@@ -105,8 +104,7 @@ func TestMemory_limitsAListing(t *testing.T) {
 // found at most once, however many are seen at the same moment.
 func TestMemory_listsWhileSessionsMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, err := sessions.NewMemory(nil)
-		require.NoError(t, err)
+		m := musttest.New(sessions.NewMemory(nil))
 		const names = 30
 		now := noon
 		see := func(n int) {
@@ -148,7 +146,7 @@ func TestMemory_listsWhileSessionsMove(t *testing.T) {
 
 // A cursor is good on every server on the log, and after a restart.
 func TestMemory_goesOnAtTheCursorOfAnother(t *testing.T) {
-	one, other := newMemory(t, nil), newMemory(t, nil)
+	one, other := newMemory(nil), newMemory(nil)
 	now := fill(one, "acme", 30)
 	fill(other, "acme", 30)
 	first, next := list(t, one, sessions.Query{Limit: 10}, now)
@@ -159,7 +157,7 @@ func TestMemory_goesOnAtTheCursorOfAnother(t *testing.T) {
 }
 
 func TestMemory_looksForAPrefix(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	for i, s := range []struct{ id, user, mail string }{
 		{"s-1", "u-1", "Ada@Example.com"}, {"S-2", "u-2", "adam@example.com"}, {"s-3", "ADA", ""}, {"ada-4", "", ""},
 		{"s-5", "not ada", "x.ada@example.com"},
@@ -183,7 +181,7 @@ func TestMemory_looksForAPrefix(t *testing.T) {
 // A search goes on, however far apart its results are. One through exactly the limit of examined
 // sessions has no cursor.
 func TestMemory_examinesABoundedPart(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	m.Add("acme", seen("needle", noon.Add(-time.Second)))
 	now := fill(m, "acme", 9999)
 	q := sessions.Query{Prefix: "NEEDLE"}
@@ -204,7 +202,7 @@ func TestMemory_examinesABoundedPart(t *testing.T) {
 }
 
 func TestMemory_refusesABadQuery(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	now := fill(m, "acme", 3)
 	_, cursor := list(t, m, sessions.Query{Limit: 1}, now)
 	flipped := []byte(cursor)
@@ -234,10 +232,9 @@ func TestMemory_refusesABadQuery(t *testing.T) {
 }
 
 func FuzzMemory_List(f *testing.F) {
-	m := newMemory(f, nil)
+	m := newMemory(nil)
 	now := fill(m, "acme", 30)
-	listing, err := m.List("acme", sessions.Query{Limit: 1}, now)
-	require.NoError(f, err)
+	listing := musttest.New(m.List("acme", sessions.Query{Limit: 1}, now))
 	f.Add(*listing.Next, "a")
 	f.Fuzz(func(t *testing.T, after, prefix string) {
 		listing, err := m.List("acme", sessions.Query{After: after, Prefix: prefix}, now)
@@ -248,7 +245,7 @@ func FuzzMemory_List(f *testing.F) {
 }
 
 func TestMemory_forgetsSessionsAfterTheTTL(t *testing.T) {
-	m := newMemory(t, &sessions.MemoryOptions{TTL: time.Minute})
+	m := newMemory(&sessions.MemoryOptions{TTL: time.Minute})
 	m.Add("acme", seen("a", noon))
 	m.Add("acme", seen("b", noon.Add(time.Second)))
 	m.Add("globex", seen("c", noon))
@@ -272,7 +269,7 @@ func TestMemory_forgetsSessionsAfterTheTTL(t *testing.T) {
 }
 
 func TestMemory_dropsAProduct(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	m.Add("acme", seen("a", noon))
 	m.Add("globex", seen("b", noon))
 	m.Drop("acme")
@@ -288,7 +285,7 @@ func TestMemory_dropsAProduct(t *testing.T) {
 // A product loses its own oldest sessions, and no other product's.
 func TestMemory_isBoundedByBytes(t *testing.T) {
 	const most = 256 << 10
-	m := newMemory(t, &sessions.MemoryOptions{MaxBytes: most, TotalBytes: 2 * most})
+	m := newMemory(&sessions.MemoryOptions{MaxBytes: most, TotalBytes: 2 * most})
 	fill(m, "small", 50)
 	small := m.Bytes("small")
 	for _, product := range []string{"acme", "globex", "initech"} {
@@ -334,7 +331,7 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMemory(t, &sessions.MemoryOptions{TotalBytes: total})
+			m := newMemory(&sessions.MemoryOptions{TotalBytes: total})
 			grown := heaptest.After(func() { add(m) })
 			t.Logf("%.2f of the bound", float64(grown)/total)
 			assert.LessOrEqual(t, grown, int64(total*11/10))
@@ -344,7 +341,7 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 }
 
 func TestMemory_isSafeForConcurrentUse(t *testing.T) {
-	m := newMemory(t, &sessions.MemoryOptions{MaxBytes: 32 << 10})
+	m := newMemory(&sessions.MemoryOptions{MaxBytes: 32 << 10})
 	waittest.Together(4, func(worker int) {
 		for i := range 300 {
 			m.Add("acme", seen(id((i*7+worker)%90), noon.Add(time.Duration(i)*time.Second)))
@@ -371,7 +368,7 @@ func TestNewMemory_reportsAllMistakes(t *testing.T) {
 
 // A visitor who signs in is listed as the user before any further action.
 func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
-	m := newMemory(t, nil)
+	m := newMemory(nil)
 	signsIn := func(session, anonymous string) {
 		m.Identify("acme", &feed.Identity{SessionID: session, AnonymousID: anonymous, UserID: "ada",
 			Email: "Ada@example.com"})
@@ -403,11 +400,8 @@ func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 // noon is the time at which the tests begin.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-func newMemory(t testing.TB, opts *sessions.MemoryOptions) *sessions.Memory {
-	t.Helper()
-	m, err := sessions.NewMemory(opts)
-	require.NoError(t, err)
-	return m
+func newMemory(opts *sessions.MemoryOptions) *sessions.Memory {
+	return musttest.New(sessions.NewMemory(opts))
 }
 
 // seen is a batch of one action.
@@ -434,8 +428,7 @@ func fill(m *sessions.Memory, product string, n int) time.Time {
 // list returns a listing and its cursor, "" at the end.
 func list(t require.TestingT, m *sessions.Memory, q sessions.Query,
 	now time.Time) (found []sessions.Session, next string) {
-	listing, err := m.List("acme", q, now)
-	require.NoError(t, err)
+	listing := musttest.New(m.List("acme", q, now))
 	require.NotNil(t, listing.Sessions)
 	if listing.Next != nil {
 		require.NotEmpty(t, *listing.Next)

@@ -9,8 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 )
 
-// The suite needs a function that opens an empty engine. This is the whole
-// conformance test of an engine.
+// The suite needs a function that opens an empty engine. This is the whole conformance test of an engine.
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
 		documenttest.TestStore(t, func(t *testing.T) document.Store {
