@@ -43,8 +43,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 			return nil, b.admit(t.Context())
 		}
 		requirePasses := func(body []byte) {
-			_, err := pass(body)
-			require.NoError(t, err)
+			musttest.New(pass(body))
 		}
 		small, large := `{"api_key":"x"}`, `{"api_key":"x","y":"`+strings.Repeat("y", smallBody)+`"}`
 		// A body that announces less than it holds grows more than once, in one turn.
@@ -53,8 +52,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 			requirePasses(body)
 		}
 
-		running, err := in.room.Passes.Acquire(t.Context(), time.Now(), "globex", admission.MaxPasses(), 0)
-		require.NoError(t, err)
+		running := musttest.New(in.room.Passes.Acquire(t.Context(), time.Now(), "globex", admission.MaxPasses(), 0))
 		requirePasses([]byte(small))
 		requirePasses(packed(small))
 		began := time.Now()
@@ -80,8 +78,7 @@ func gzipped(t *testing.T, json string) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
-	_, err := z.Write([]byte(json))
-	require.NoError(t, err)
+	musttest.New(z.Write([]byte(json)))
 	require.NoError(t, z.Close())
 	return buf.Bytes()
 }

@@ -265,9 +265,7 @@ func TestSinkError_isTemporary(t *testing.T) {
 			s.sink.err = errors.New("sink: dial tcp 10.0.0.7:6379: " + shopSecret)
 			w := post(s, body)
 			requireError(t, w, http.StatusServiceUnavailable)
-			seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
-			require.NoError(t, err)
-			assert.Positive(t, seconds)
+			assert.Regexp(t, `^[1-9]\d*$`, w.Header().Get("Retry-After"))
 			assert.Empty(t, s.counted(t), "the repetition is counted, and only that")
 
 			s.sink.err = nil

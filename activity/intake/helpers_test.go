@@ -339,8 +339,7 @@ func (s *service) counted(t testing.TB) map[string]float64 {
 // decode returns the meaning of one event.
 func decode(t testing.TB, json string, from intake.Request) (meaning intake.Meaning) {
 	t.Helper()
-	_, err := source.Decode([]byte(json), from, func(m *intake.Meaning) { meaning = *m })
-	require.NoError(t, err)
+	musttest.New(source.Decode([]byte(json), from, func(m *intake.Meaning) { meaning = *m }))
 	return meaning
 }
 

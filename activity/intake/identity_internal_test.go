@@ -61,9 +61,7 @@ func TestVouch_hashes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := vouched(time.Now(), c.proof)
-			assert.Equal(t, c.user, e.Standing)
-			assert.Equal(t, c.email, e.EmailStanding)
-			assert.Equal(t, c.user == activity.Signed, e.Identified)
+			assert.Equal(t, []any{c.user, c.email, c.user == activity.Signed}, []any{e.Standing, e.EmailStanding, e.Identified})
 		})
 	}
 	e := activity.Event{UserID: "ada"}
@@ -123,12 +121,11 @@ func TestVouch_tokens(t *testing.T) {
 			assert.Equal(t, activity.Claimed, e.EmailStanding, "the token signs no address")
 		})
 	}
-	e := vouched(now, Proof{Token: tokenOf(signing, hs256, claims(time.Hour, `,"email":"signed@x.example"`))})
-	assert.Equal(t, "signed@x.example", e.Email)
-	assert.Equal(t, activity.Signed, e.EmailStanding)
-	e = vouched(now, Proof{Token: tokenOf(signing, hs256, claims(time.Hour, `,"email":"nonsense"`))})
-	assert.Equal(t, "Ada@x.example", e.Email)
-	assert.Equal(t, activity.Claimed, e.EmailStanding)
+	for stated, want := range map[string][]any{"signed@x.example": {"signed@x.example", activity.Signed},
+		"nonsense": {"Ada@x.example", activity.Claimed}} {
+		e := vouched(now, Proof{Token: tokenOf(signing, hs256, claims(time.Hour, `,"email":"`+stated+`"`))})
+		assert.Equal(t, want, []any{e.Email, e.EmailStanding}, stated)
+	}
 }
 
 // Only a token that the secret signed makes an identity signed. No token causes a panic.

@@ -51,8 +51,7 @@ func TestUnpackLZ64(t *testing.T) {
 	}
 }
 
-// Text that breaks off or has a foreign byte is refused. A flipped bit gives an error or a text
-// within the limit.
+// Text that breaks off or has a foreign byte is refused. A flipped bit gives an error or a text within the limit.
 func TestUnpackLZ64_refusesDamagedBodies(t *testing.T) {
 	unpack := func(text string) ([]byte, error) {
 		return (&unpacker{limit: 1 << 20, room: room}).unpackLZ64([]byte(text))

@@ -61,12 +61,14 @@ func TestIsOwn_holdsForClaimsOnly(t *testing.T) {
 	requireCounts(t, s.capture(view(nil)), 1, nil)
 }
 
-// erasing returns options whose Erase notes the users, after the events before them, and may fail.
-func erasing(s **service, erased *[]string, err *error) intake.Options {
-	return intake.Options{Erase: func(_ context.Context, productID, userID string) error {
-		*erased = append(*erased, fmt.Sprint(productID, " ", userID, " after ", len((*s).sink.events[productID])))
+// erasing returns a service whose Erase notes the users, after the events before them, and fails with err.
+func erasing() (s *service, erased *[]string, err *error) {
+	erased, err = new([]string), new(error)
+	s = newService(intake.Options{Erase: func(_ context.Context, productID, userID string) error {
+		*erased = append(*erased, fmt.Sprint(productID, " ", userID, " after ", len(s.sink.events[productID])))
 		return *err
-	}}
+	}})
+	return s, erased, err
 }
 
 func erase(userID string) string {
@@ -74,60 +76,50 @@ func erase(userID string) string {
 }
 
 func TestErase_needsTheSecret(t *testing.T) {
-	var s *service
-	var erased []string
-	var away error
-	s = newService(erasing(&s, &erased, &away))
+	s, erased, _ := erasing()
 	ignored := intake.Ignored{"delete": 1}
 	requireCounts(t, s.capture(erase("ada")), 0, ignored)
 	requireError(t, s.webhook(erase("ada"), "X-Webhook-Secret", "x"), http.StatusUnauthorized)
 	requireCounts(t, s.webhook("["+view(nil)+","+erase("ada")+"]", "X-Webhook-Secret", "", "X-Signature",
 		segments(shopSecret, view(nil))), 1, intake.Ignored{"unsigned": 1})
-	assert.Empty(t, erased)
+	assert.Empty(t, *erased)
 	s.sink.take(shop)
 	requireCounts(t, s.webhook(erase("ada"), "X-Webhook-Secret", "", "X-Signature",
 		segments(shopSecret, erase("ada"))), 1, nil)
-	assert.Equal(t, []string{"shop ada after 0"}, erased)
+	assert.Equal(t, []string{"shop ada after 0"}, *erased)
 	requireCounts(t, newService(intake.Options{}).webhook(erase("ada")), 0, ignored)
 }
 
 // Erasures come last, each user once. After a failure the sender repeats the request.
 func TestErase_followsTheOtherEvents(t *testing.T) {
-	var s *service
-	var erased []string
-	away := errors.New("dial")
-	s = newService(erasing(&s, &erased, &away))
+	s, erased, away := erasing()
+	*away = errors.New("dial")
 	body := batch("", erase("eve"), view(nil), erase("ada"), view(nil), erase("eve"))
 	requireError(t, s.webhook(body), http.StatusServiceUnavailable)
-	assert.Equal(t, []string{"shop ada after 2"}, erased)
-	away, erased = nil, nil
+	assert.Equal(t, []string{"shop ada after 2"}, *erased)
+	*away, *erased = nil, nil
 	requireCounts(t, s.webhook(body), 5, nil)
-	assert.Equal(t, []string{"shop ada after 4", "shop eve after 4"}, erased)
+	assert.Equal(t, []string{"shop ada after 4", "shop eve after 4"}, *erased)
 	assert.Equal(t, 7.0, s.counted(t)["accepted"], "the events of the first request are counted by the sink")
 
-	s.sink.err = errors.New("dial")
-	erased = nil
+	s.sink.err, *erased = errors.New("dial"), nil
 	requireError(t, s.webhook(body), http.StatusServiceUnavailable)
-	assert.Empty(t, erased)
+	assert.Empty(t, *erased)
 }
 
 func TestErase_isBounded(t *testing.T) {
-	var s *service
-	var erased []string
-	var away error
-	s = newService(erasing(&s, &erased, &away))
+	s, erased, _ := erasing()
 	many := slices.Repeat([]string{erase("ada")}, 50)
 	requireCounts(t, s.webhook(batch("", append(many, view(nil))...)), 51, nil)
-	assert.Len(t, erased, 1)
+	assert.Len(t, *erased, 1)
 	s.sink.take(shop)
 	detail := requireError(t, s.webhook(batch("", append(many, view(nil), erase("eve"))...)), 413)
 	assert.Contains(t, detail, "limit of 50 erasures")
-	assert.Len(t, erased, 1)
+	assert.Len(t, *erased, 1)
 	assert.Empty(t, s.sink.events, "nothing of it is taken")
 }
 
-// Events of a user without a session seek one, once for each user, standing, and with or without an
-// action.
+// Events of a user without a session seek one, once for each user, standing, and with or without an action.
 func TestSessionOf_isAskedOncePerKindOfEvent(t *testing.T) {
 	var asked []string
 	s := newService(intake.Options{SessionOf: func(_ context.Context, id string, e *activity.Event) (string, error) {

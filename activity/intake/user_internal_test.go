@@ -49,9 +49,7 @@ func TestSound(t *testing.T) {
 	}
 	shared := e(func(e *activity.Event) { e.UserID = "null" })
 	visitor := e(func(e *activity.Event) { e.Anonymous = "undefined" })
-	long := e(func(e *activity.Event) {
-		e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), broken
-	})
+	long := e(func(e *activity.Event) { e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), broken })
 	acts := activity.Event{ID: "1", UserID: "ada", Action: &activity.Action{Title: " Click "}}
 	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor, long, acts})
 	assert.Zero(t, ignored)

@@ -182,8 +182,7 @@ func TestWebhook_bodyIsNotJudgedBeforeTheSecret(t *testing.T) {
 	requireError(t, s.webhook(large), http.StatusRequestEntityTooLarge)
 }
 
-// A secret or a product that another server has just made is valid after a refresh, and one that it
-// removed is not.
+// A secret or a product that another server has just made is valid after a refresh, and one that it removed is not.
 func TestWebhook_secretIsRefreshedOnce(t *testing.T) {
 	s := newService(intake.Options{})
 	change := func(secret string) {

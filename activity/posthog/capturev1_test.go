@@ -42,7 +42,7 @@ func v1Results(t *testing.T, w *httptest.ResponseRecorder) map[string]string {
 
 func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 	s := newService()
-	w := s.post(v1Door, gzipped(marshal(t, object{"created_at": "2026-11-20T12:00:00.000Z", "batch": []any{
+	w := s.post(v1Door, gzipped(marshal(object{"created_at": "2026-11-20T12:00:00.000Z", "batch": []any{
 		v1Event("u1", nil),
 		v1Event("u2", object{"event": "order paid"}),
 		v1Event("u4", object{"timestamp": "soon"}),
@@ -55,10 +55,8 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 	assert.Equal(t, want, v1Results(t, w), "an event that means nothing here is no mistake of the sender")
 	requireCounts(t, w, 2, 5)
 	events := s.sink.take(shop)
-	assert.Equal(t, "session-1", events[0].SessionID)
-	assert.Equal(t, "user_42", events[0].UserID)
-	assert.Equal(t, "Page Load: Reports", events[0].Action.Title)
-	assert.Equal(t, "ada@example.com", events[1].Email)
+	assert.Equal(t, []string{"session-1", "user_42", "Page Load: Reports", "ada@example.com"},
+		[]string{events[0].SessionID, events[0].UserID, events[0].Action.Title, events[1].Email})
 }
 
 // The header tells the sender's clock, since a repeated request has a new one. A sender can vouch for its times.
@@ -73,20 +71,19 @@ func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 		{[]any{true}, false},
 	} {
 		s := newService()
-		w := s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z",
+		w := s.post(v1Door, marshal(object{"sent_at": "2026-11-20T11:00:10.000Z",
 			"batch": []any{v1Event("u1", object{"options": c.options})}}),
 			"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
 		e := s.sink.take(shop)[0]
-		assert.Equal(t, c.vouches, e.ServerTime, "%v", c.options)
-		assert.Equal(t, noon.Add(-time.Hour), e.Time)
-		assert.Equal(t, 30*time.Second, e.Sent.Sub(e.Time))
+		assert.Equal(t, []any{c.vouches, noon.Add(-time.Hour), 30 * time.Second},
+			[]any{e.ServerTime, e.Time, e.Sent.Sub(e.Time)}, "%v", c.options)
 	}
 }
 
 func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
 	s := newService()
-	body := marshal(t, object{"api_key": shopToken, "token": shopToken, "batch": []any{v1Event("u1", nil)}})
+	body := marshal(object{"api_key": shopToken, "token": shopToken, "batch": []any{v1Event("u1", nil)}})
 	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown", "Basic " + shopToken,
 		shopToken} {
 		w := s.post(door{path: v1Door.path}, body, "Authorization", authorization)

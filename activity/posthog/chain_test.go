@@ -16,7 +16,7 @@ import (
 
 func TestParseChain(t *testing.T) {
 	type chain = []posthog.Element
-	cases := []struct {
+	for _, c := range []struct {
 		name, chain string
 		want        chain
 	}{
@@ -82,11 +82,8 @@ func TestParseChain(t *testing.T) {
 		{"what is no key", `b:text="a"tag_name="z"text="c";i:text="c"`,
 			chain{{Tag: "b", Text: "a"}, {Tag: "i", Text: "c"}, element.Unread}},
 		{"separator at the end", `b:text="a";`, chain{{Tag: "b", Text: "a"}}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			assert.Equal(t, c.want, posthog.ParseChain(c.chain))
-		})
+	} {
+		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, posthog.ParseChain(c.chain)) })
 	}
 }
 

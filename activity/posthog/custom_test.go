@@ -24,8 +24,7 @@ func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	return s, func() (did []string) {
 		recent, err := log.Activity().Recent(t.Context(), shop, recent.Subject{SessionID: "session-1"}, 50)
 		require.NoError(t, err)
-		actions, err := recent.Actions()
-		require.NoError(t, err)
+		actions := musttest.New(recent.Actions())
 		for _, a := range actions {
 			did = append(did, a.Description)
 		}
@@ -53,7 +52,7 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 				"properties.seats": 3, "properties.card": "4111"})
 			for _, d := range doors {
 				s, did := listing(t, tt.rules)
-				requireOK(t, s.post(d, marshal(t, event)))
+				requireOK(t, s.post(d, marshal(event)))
 				assert.Equal(t, tt.want, strings.Join(did(), "; "))
 			}
 		})
@@ -78,15 +77,15 @@ func TestMarks_areOfTheirClick(t *testing.T) {
 		} {
 			s, did := listing(t, tt.rules)
 			now, said := time.Now(), "User clicked Pay on the dashboard page"
-			requireOK(t, s.post(captureDoor, marshal(t,
+			requireOK(t, s.post(captureDoor, marshal(
 				object{"batch": []object{event("$rageclick", "Pay", now), event("$autocapture", "Pay", now)}})))
 			assert.Equal(t, []string{said + tt.first}, did())
 			time.Sleep(3 * time.Second)
 			late := event("$dead_click", "Pay", time.Now())
 			late["properties"].(object)["$dead_click_event_timestamp"] = now.UnixMilli()
-			requireOK(t, s.post(captureDoor, marshal(t, late)))
+			requireOK(t, s.post(captureDoor, marshal(late)))
 			assert.Equal(t, []string{said + tt.second}, did())
-			r := requireOK(t, s.post(captureDoor, marshal(t, event("$dead_click", "Cancel", now))))
+			r := requireOK(t, s.post(captureDoor, marshal(event("$dead_click", "Cancel", now))))
 			assert.Equal(t, intake.Ignored{tt.ignored: 1}, r.Reasons)
 			assert.Equal(t, []string{said + tt.second}, did())
 		}
@@ -99,7 +98,7 @@ func TestExceptions_areSaidOnceInTenSeconds(t *testing.T) {
 		throw := func(value string, accepted int) {
 			list := []object{{"type": "PaymentError", "value": value, "stacktrace": object{"frames": []string{"pay"}}},
 				{"type": "Cause"}}
-			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$exception", "uuid": "",
+			requireCounts(t, s.post(captureDoor, marshal(click(object{"event": "$exception", "uuid": "",
 				"timestamp": time.Now(), "properties.$exception_list": list}))), accepted, 1-accepted)
 		}
 		const said = "User saw an error on the dashboard page: PaymentError: "

@@ -3,6 +3,7 @@ package posthog_test
 import (
 	"encoding/json"
 	"maps"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestForms_everyFormBringsTheSameEvent(t *testing.T) {
 
 func TestForms_takeTheWebhooksDefaultBody(t *testing.T) {
 	s := newService()
-	w := s.post(webhookDoor, testdata(t, "webhook_default_body.json"))
+	w := s.post(webhookDoor, testdata("webhook_default_body.json"))
 	requireCounts(t, w, 1, 0)
 	assert.Equal(t, "ok", requireOK(t, w).Status)
 	e := s.sink.take(shop)[0]
@@ -99,7 +100,7 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 		for _, target := range []string{path, path + "/", "/ingest" + path, "/a/b" + path + "/",
 			path + "/?ip=0&_=1&ver=1.297.2"} {
 			s := newService()
-			w := s.post(door{path: target}, marshal(t, click(nil)))
+			w := s.post(door{path: target}, marshal(click(nil)))
 			requireCounts(t, w, 1, 0)
 			assert.EqualValues(t, 1, requireOK(t, w).Status, "posthog-js expects it")
 			assert.Len(t, s.sink.take(shop), 1, target)
@@ -107,8 +108,7 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 	}
 }
 
-// The person's email comes with every kind of event. The event's own $set wins, and an invalid
-// address is dropped.
+// The person's email comes with every kind of event. The event's own $set wins, and an invalid address is dropped.
 func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	person := func(email any) object { return object{"properties": object{"email": email}} }
 	const ada, other = "ada@example.com", "new@example.com"
@@ -172,8 +172,7 @@ func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
 	requireIgnored(t, captureDoor, object{"event": object{"event": click(nil)}}) // an event within an event within one
 }
 
-// An SDK's request may carry a webhook's body. Fields beside the event fill in those that the event
-// lacks.
+// An SDK's request may carry a webhook's body. Fields beside the event fill in those that the event lacks.
 func TestForms_takeWhatStandsBesideAnEvent(t *testing.T) {
 	person := func(email string) object { return object{"properties": object{"email": email}} }
 	body := object{"event": click(object{"person": person("inside@example.com")})}
@@ -211,4 +210,78 @@ func TestForms_nameTheVisitorWhoSignsIn(t *testing.T) {
 			assert.Equal(t, want, e.Anonymous)
 		}
 	}
+}
+
+// A plus sign that a sender forgets to escape arrives as a space. Other senders use the alphabet for URLs.
+func TestLZ64_decodesBodiesOfPostHogJSLite(t *testing.T) {
+	s := newService()
+	body := string(testdata("lz64", "posthog-js-lite-2.5.0.body"))
+	form, err := url.ParseQuery(body)
+	require.NoError(t, err)
+	text := form.Get("data")
+	require.Regexp(t, `\+.*/.*=|/.*\+.*=`, text)
+	inURL := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(text)
+	for _, body := range []string{body, "compression=lz64&data=" + text, "compression=lz64&data=" + inURL} {
+		w := s.post(door{path: "/ingest/e/?ip=1&v=2.5.0"}, []byte(body))
+		assert.Zero(t, requireOK(t, w).Ignored)
+		events := s.sink.take(shop)
+		require.Len(t, events, 3)
+		assert.Equal(t, "https://app.example.com/reports", events[0].Action.CanonicalURL)
+		assert.Equal(t, []string{"Page Load: Reports", "Click Export CSV", "ada@example.com", "user_42"},
+			[]string{events[0].Action.Title, events[1].Action.Title, events[2].Email, events[2].UserID})
+	}
+}
+
+// A proof is found wherever an email is. A person's comes last.
+func TestProof_isFoundInEveryPlace(t *testing.T) {
+	proof := object{"user_hash": "aa", "$email_hash": "bb", "$identity_token": "cc"}
+	want := intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}
+	inside := click(object{"properties.user_hash": "aa", "properties.$email_hash": "bb",
+		"properties.$identity_token": "cc"})
+	other := object{"properties": object{"user_hash": "xx", "email_hash": "xx", "$identity_token": "xx"}}
+	for name, body := range map[string]object{
+		"properties":           inside,
+		"properties, a person": {"event": inside, "person": other},
+		"$set":                 click(object{"$set": proof}),
+		"properties.$set":      click(object{"properties.$set": proof}),
+		"the person":           {"event": click(nil), "person": object{"properties": proof}},
+		"the person, inside":   {"event": click(object{"person": object{"properties": proof}})},
+	} {
+		assert.Equal(t, want, meaningOf(t, webhookDoor, body).Proof, name)
+	}
+	assert.Zero(t, meaningOf(t, captureDoor, click(nil)).Proof)
+}
+
+// Visitors that share an ID must not see each other. Their actions belong to their sessions and to no user.
+func TestNobody_hasNoUserID(t *testing.T) {
+	for _, id := range []any{"$posthog_cookieless", `"$posthog_cookieless"`, " $posthog_cookieless", "Guest", true, 0,
+		" "} {
+		for _, changes := range []object{
+			{"properties.distinct_id": id},
+			{"properties.distinct_id": nil, "distinct_id": id},
+			{"properties.distinct_id": id, "properties.$user_id": id, "properties.$is_identified": true},
+			{"event": "$identify", "properties.distinct_id": id, "$set": object{"email": "ada@example.com"}},
+		} {
+			e := eventOf(t, captureDoor, click(changes))
+			assert.Equal(t, []any{"", false, "session-1"}, []any{e.UserID, e.Identified, e.SessionID}, "%q", id)
+		}
+	}
+}
+
+// An event without a user and a session is ignored. Actions of cookieless visitors are the exception and
+// go to the stream, without an address.
+func TestNobody_isIgnoredWithoutASession(t *testing.T) {
+	for _, session := range []any{nil, "undefined"} {
+		event := click(object{"properties.distinct_id": "anonymous", "properties.$session_id": session})
+		assert.Equal(t, intake.ReasonNobody, meaningOf(t, captureDoor, event).Reason)
+	}
+	for _, id := range []string{"$posthog_cookieless", "anonymous"} {
+		requireIgnored(t, captureDoor, click(object{"event": "$set", "properties.distinct_id": id,
+			"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))
+	}
+	e := eventOf(t, captureDoor,
+		click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil,
+			"$set": object{"email": "ada@example.com"}}))
+	assert.Equal(t, "Click Export CSV", e.Action.Title)
+	assert.Empty(t, e.SessionID+e.UserID+e.Email)
 }

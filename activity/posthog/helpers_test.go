@@ -148,8 +148,7 @@ func requireCounts(t testing.TB, w *httptest.ResponseRecorder, accepted, ignored
 func meaningOf(t testing.TB, d door, body any) (meaning intake.Meaning) {
 	t.Helper()
 	from := intake.Request{Arrived: noon, Webhook: d.name == webhookDoor.name}
-	n, err := posthog.Source.Decode(marshal(t, body), from, func(m *intake.Meaning) { meaning = *m })
-	require.NoError(t, err)
+	n := musttest.New(posthog.Source.Decode(marshal(body), from, func(m *intake.Meaning) { meaning = *m }))
 	require.Equal(t, 1, n)
 	return meaning
 }
@@ -183,11 +182,8 @@ func atNoon(t *testing.T, f func(t *testing.T)) {
 // object is a JSON object.
 type object = map[string]any
 
-func marshal(t testing.TB, v any) []byte {
-	t.Helper()
-	b, err := jsontext.Marshal(v)
-	require.NoError(t, err)
-	return b
+func marshal(v any) []byte {
+	return musttest.New(jsontext.Marshal(v))
 }
 
 // click returns a click of user_42 at the present time, with these changes to the event ("uuid") or
@@ -227,11 +223,8 @@ func gzipped(b []byte) []byte {
 }
 
 // testdata returns the content of a file.
-func testdata(t testing.TB, path ...string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(append([]string{"testdata"}, path...)...))
-	require.NoError(t, err)
-	return b
+func testdata(path ...string) []byte {
+	return musttest.New(os.ReadFile(filepath.Join(append([]string{"testdata"}, path...)...)))
 }
 
 // requireQuick asserts that f takes less processor time than a limit. The limit leaves room for a

@@ -1,7 +1,6 @@
 package posthog_test
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -201,9 +200,7 @@ func TestLabel_neverContainsTextTypedOutsideOfAnElement(t *testing.T) {
 // requireUntold posts an event and asserts that its result does not contain the secret.
 func requireUntold(t *testing.T, body object, secret string) {
 	t.Helper()
-	encoded, err := json.Marshal(eventOf(t, webhookDoor, body))
-	require.NoError(t, err)
-	assert.NotContains(t, string(encoded), secret)
+	assert.NotContains(t, string(marshal(eventOf(t, webhookDoor, body))), secret)
 }
 
 func TestLabel_ofElementsWithoutAChain(t *testing.T) {
@@ -231,8 +228,7 @@ func TestLabel_ofElementsWithoutAChain(t *testing.T) {
 	}
 }
 
-// The parser does not read a long chain to its end. An editor beyond that end still hides typed
-// text.
+// The parser does not read a long chain to its end. An editor beyond that end still hides typed text.
 func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
 	class := strings.Repeat("flex-row ", 60)
 	around := strings.Repeat(`;div:attr__class="`+class+`"nth-child="1"`, 120)
@@ -244,13 +240,10 @@ func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
 		"an attribute with no end":  `;div:attr__class="x`,
 		"an attribute nobody knows": `;div:style="x"`,
 	} {
-		a := postOne(t, click(object{"properties.$elements_chain": `p:nth-child="1"text="typed"` + chain +
-			`;div:attr__contenteditable="true"`,
-			"properties.$el_text": "typed"}))
-		assert.Equal(t, "Click p", a.Title, name)
+		chain = `p:nth-child="1"text="typed"` + chain + `;div:attr__contenteditable="true"`
+		assert.Equal(t, "Click p", postOne(t, on("click", "typed", chain)).Title, name)
 	}
-	a := postOne(t, click(object{"properties.$elements_chain": `p:text="Go"` + around, "properties.$el_text": "Go"}))
-	assert.Equal(t, "Click Go", a.Title)
+	assert.Equal(t, "Click Go", postOne(t, on("click", "Go", `p:text="Go"`+around)).Title)
 }
 
 // A custom destination may send no chain. Its other fields then name the element.
@@ -303,9 +296,7 @@ func TestLabel_withoutAPage(t *testing.T) {
 	for name, url := range map[string]any{"none": nil, "empty": "", "blank": " \n", "wrong type": object{}} {
 		t.Run(name, func(t *testing.T) {
 			a := postOne(t, click(object{"properties.$current_url": url}))
-			assert.Equal(t, "Click Export CSV", a.Title)
-			assert.Equal(t, "User clicked Export CSV", a.Description)
-			assert.Empty(t, a.RawURL+a.CanonicalURL)
+			assert.Equal(t, activity.Action{Type: "click", Title: "Click Export CSV", Description: "User clicked Export CSV"}, a)
 			requireIgnored(t, webhookDoor, click(object{"event": "$pageview", "properties.$current_url": url}))
 		})
 	}
@@ -402,8 +393,7 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 		a = postOne(t, click(object{"properties.$elements_chain": chain, "properties.$event_type": "change"}))
 		assert.NotContains(t, a.Title+a.Description, "s3cret", chain)
 	}
-	a := postOne(t, click(object{"properties.$elements_chain": `li:attr__role="option"nth-child="1"`,
-		"properties.$el_text": "s3cret"}))
+	a := postOne(t, on("click", "s3cret", `li:attr__role="option"nth-child="1"`))
 	assert.Equal(t, "User clicked an option on the dashboard page", a.Description)
 	require.NotContains(t, a.Title, "s3cret")
 }

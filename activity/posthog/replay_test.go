@@ -88,15 +88,14 @@ func TestReplay_capturedTraffic(t *testing.T) {
 					time.Sleep(time.Until(c.arrival))
 					lines = append(lines, s.replay(t, c)...)
 				}
-				want := string(testdata(t, "raw", scenario.Name(), "events.txt"))
+				want := string(testdata("raw", scenario.Name(), "events.txt"))
 				assert.Equal(t, want, strings.Join(lines, "\n")+"\n")
 			})
 		})
 	}
 }
 
-// replay sends a captured request and returns a line for each event that it brings, and one for those
-// that are ignored.
+// replay sends a captured request and returns a line for each event that it brings, and one for those that are ignored.
 func (s *service) replay(t *testing.T, c captured) (lines []string) {
 	t.Helper()
 	w := httptest.NewRecorder()

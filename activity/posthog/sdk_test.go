@@ -1,7 +1,9 @@
 package posthog_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 )
@@ -42,8 +45,7 @@ func TestIsSDKPath(t *testing.T) {
 	}
 }
 
-// The patterns match every path of the SDKs at the root of a host, with and without a trailing
-// slash, and nothing else.
+// The patterns match every path of the SDKs at the root of a host, with and without a trailing slash, and nothing else.
 func TestSDKPatterns_leadWhereSDKsCall(t *testing.T) {
 	mux := http.NewServeMux()
 	for _, pattern := range posthog.SDKPatterns() {
@@ -109,9 +111,7 @@ func TestSDK_answersFlagsToAnyBody(t *testing.T) {
 	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide",
 		"/ingest/flags/"} {
 		for _, body := range []string{"", "{}", `{"token":"phc_unknown"}`, "\x1f\x8b", "data=e30%3D", "not JSON"} {
-			t.Run(path+" "+body, func(t *testing.T) {
-				requireFlags(t, s.post(door{path: path}, []byte(body)))
-			})
+			t.Run(path+" "+body, func(t *testing.T) { requireFlags(t, s.post(door{path: path}, []byte(body))) })
 		}
 	}
 }
@@ -128,8 +128,7 @@ func requireRemoteConfig(t *testing.T, body []byte, token string) {
 var assignment = regexp.MustCompile(`^\(window\._POSTHOG_REMOTE_CONFIG=window\._POSTHOG_REMOTE_CONFIG\|\|\{\}\)` +
 	`\[("(?:[^"\\]|\\.)*")\]=(\{.*\});\n$`)
 
-// requireAssignment asserts that a script is that one assignment, and returns
-// the key and the object.
+// requireAssignment asserts that a script is that one assignment, and returns the key and the object.
 func requireAssignment(t *testing.T, script string) (key string, value object) {
 	t.Helper()
 	for _, bad := range []string{"<", ">", "\u2028", "\u2029", "\r", "\x00"} {
@@ -206,4 +205,77 @@ func TestSDK_answersEmptyLists(t *testing.T) {
 		assert.JSONEq(t, c.answer, w.Body.String(), c.path)
 		assert.Equal(t, "https://app.example.com", w.Header().Get("Access-Control-Allow-Origin"), c.path)
 	}
+}
+
+func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
+	bare := func() object { return click(object{"properties.token": nil}) }
+	with := func(key string) object {
+		e := bare()
+		e[key] = shopToken
+		return e
+	}
+	for name, body := range map[string]any{
+		"api_key of a batch":                        object{"api_key": shopToken, "batch": []any{bare()}},
+		"token of a batch":                          object{"token": shopToken, "batch": []any{bare()}},
+		"api_key of an event":                       with("api_key"),
+		"token of an event":                         []any{with("token")},
+		"properties.token of an event":              object{"batch": []any{click(nil)}},
+		"properties.token of an event in a webhook": object{"event": click(nil)},
+		"beside an event of a webhook":              []any{object{"event": bare(), "token": shopToken}},
+	} {
+		s := newService()
+		requireCounts(t, s.post(captureDoor, marshal(body)), 1, 0)
+		assert.Len(t, s.sink.take(shop), 1, name)
+	}
+	w := newService().post(door{path: "/e/?api_key=" + shopToken + "&token=" + shopToken}, marshal(bare()),
+		"Authorization", "Bearer "+shopToken)
+	httpxtest.Detail(t, http.StatusUnauthorized, w.Result())
+}
+
+const evil = "https://evil.example"
+
+// passes are tokens, each with an origin that may use it.
+var passes = [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, evil}, {"phc_unknown", evil}}
+
+// Pages of other origins than the listed ones send nothing to a product, wherever the token is, and read
+// nothing of its answers.
+func TestOrigins_holdForEveryToken(t *testing.T) {
+	s := newService()
+	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config",
+		"/api/surveys/?token=%s", "/api/early_access_features/?token=%s", "/flags/definitions?token=%s",
+		"/api/feature_flag/local_evaluation/?token=%s&x"} {
+		w := s.call("GET", fmt.Sprintf(path, bankToken), "Origin", evil)
+		httpxtest.Detail(t, http.StatusForbidden, w.Result())
+		for _, ok := range passes {
+			assert.Equal(t, http.StatusOK, s.call("GET", fmt.Sprintf(path, ok[0]), "Origin", ok[1]).Code)
+		}
+	}
+	body := func(token string) []byte {
+		return marshal(object{"token": token, "batch": []object{click(object{"token": token})}})
+	}
+	recording := func(token string) []byte {
+		return gzipped(marshal([]any{object{"event": "$snapshot", "properties": object{"token": token}}}))
+	}
+	for _, path := range []string{"/e/", "/batch", v1Door.path, "/flags/?v=2", "/decide/?v=3", "/s/", "/ingest/s"} {
+		for _, encode := range []func(string) []byte{body, recording} {
+			for _, ok := range passes[:3] {
+				w := s.post(door{path: path}, encode(ok[0]), "Origin", ok[1], "Authorization", "Bearer "+ok[0])
+				assert.Equal(t, http.StatusOK, w.Code, path)
+			}
+			w := s.post(door{path: path}, encode(bankToken), "Origin", evil, "Authorization", "Bearer "+bankToken)
+			httpxtest.Detail(t, http.StatusForbidden, w.Result())
+		}
+	}
+}
+
+// A recording may be larger than the limit of a body of events.
+func TestSDK_takesLargeRecordings(t *testing.T) {
+	s := newService()
+	large := bytes.Repeat([]byte(" "), intake.DefaultMaxBody+1)
+	for _, origin := range []string{"", evil} {
+		assert.Equal(t, http.StatusOK, s.post(door{path: "/s/"}, large, "Origin", origin).Code)
+		httpxtest.Detail(t, http.StatusRequestEntityTooLarge, s.post(door{path: "/flags/"}, large, "Origin", origin).Result())
+	}
+	large = append(large, large...)
+	httpxtest.Detail(t, http.StatusRequestEntityTooLarge, s.post(door{path: "/s/"}, large).Result())
 }
