@@ -123,10 +123,8 @@ func TestLoad_readsEveryField(t *testing.T) {
 					IdleTeardown: proactive.KeepOnIdle},
 			},
 		}},
-		Keys: []Key{
-			{Key: "lak_env", ExternalID: "acme", Scopes: []access.Scope{access.MCP, access.Stream}},
-			{Key: "lak_both", ExternalID: "acme"},
-		},
+		Keys: []Key{{Key: "lak_env", ExternalID: "acme", Scopes: []access.Scope{access.MCP, access.Stream}},
+			{Key: "lak_both", ExternalID: "acme"}},
 	}, file)
 }
 
@@ -135,18 +133,13 @@ func TestLoad_readsEvents(t *testing.T) {
 	requireFields(t, "products[0].", rules, map[string][]string{
 		"": {`{}`, `{"Invoice Sent": {"properties": ["plan"], "sentence": "sent an invoice"}, "Checkout *": {},
 			"$exception": {}}`},
-		"events":          {`[]`},
-		"events.":         {`{"": {}}`},
-		"events.a":        {`{"a": null}`, `{"a": {}, "a": {}}`},
-		"events.a*b":      {`{"a*b": {}}`},
-		"events.**":       {`{"**": {}}`},
-		"events.a.colour": {`{"a": {"colour": 1}}`},
-		"events.a.properties": {`{"a": {"properties": "b"}}`,
-			`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`},
+		"events":                 {`[]`},
+		"events.a":               {`{"a": null}`, `{"a": {}, "a": {}}`},
+		"events.a*b":             {`{"a*b": {}}`},
+		"events.a.colour":        {`{"a": {"colour": 1}}`},
+		"events.a.properties":    {`{"a": {"properties": "b"}}`},
 		"events.a.properties[0]": {`{"a": {"properties": [1]}}`, `{"a": {"properties": [" "]}}`},
-		"events.a.properties[1]": {`{"a": {"properties": ["b", "b"]}}`},
 		"events.a.sentence":      {`{"a": {"sentence": 1}}`, `{"a": {"sentence": " b"}}`},
-		"events.$exception":      {`{"$exception": {"sentence": "b"}}`},
 	})
 }
 
@@ -158,9 +151,7 @@ func TestLoad_readsSources(t *testing.T) {
 		"":                {good},
 		"[1].name":        {good + `}, {` + good},
 		"[0].actions.x":   {good + `, "actions": {"x": "scrolled"}`},
-		"[0].fields":      {`"name": "a", "kind": "flat", "fields": {"event": "e"}`},
 		"[0].fields.user": {`"name": "a", "kind": "flat", "fields": {"event": "e", "user": "u"}`},
-		"[0].kind":        {`"name": "a", "kind": "xml", "fields": {"event": "e", "user_id": "u"}`},
 	})
 }
 
@@ -244,8 +235,7 @@ func TestLoad_namesFileAndField(t *testing.T) {
 		"products":               {`{"products": [], "products": []}`, `{"products": {}}`},
 		"products[0]":            {`{"products": ["acme"]}`},
 		"products[0].product_id": {`{"products": [{"product_id": 7}]}`, `{"products": [{}]}`},
-		"products[2].product_id": {
-			`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`},
+		"products[2].product_id": {`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`},
 		"products[1].capture_tokens[0]": {`{"products": [{"product_id": "a", "capture_tokens": ["` + secret + `"]},
 			{"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`},
 		// Pages publish the token.
@@ -295,9 +285,8 @@ func TestLoad_namesTheFieldOfAnIntegration(t *testing.T) {
 		"zendesk.email": {zendesk + `"email": {}}`},
 		"zendesk.x" + strings.Repeat("[0]", 8): { // nested too deep
 			zendesk + `"x": ` + strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`},
-		"intercom.access_token": {`"intercom": {"access_token": null}`},
-		"intercom.access_token, intercom.admin_id": {
-			`"intercom": {"access_token": "${NOT_SET}", "admin_id": " 1"}`},
+		"intercom.access_token":                    {`"intercom": {"access_token": null}`},
+		"intercom.access_token, intercom.admin_id": {`"intercom": {"access_token": "${NOT_SET}", "admin_id": " 1"}`},
 		"notes.debounce_ms": {`"notes": {"debounce_ms": "3000"}`, `"notes": {"debounce_ms": 0.5}`,
 			`"notes": {"debounce_ms": -1}`, `"notes": {"debounce_ms": 86400001}`},
 		"notes.bin_seconds":       {`"notes": {"bin_seconds": 0}`, `"notes": {"bin_seconds": 86401}`},
@@ -323,48 +312,21 @@ func TestLoad_namesTheFieldOfAKey(t *testing.T) {
 	})
 }
 
+func TestLoad_saysWhereAFileBreaks(t *testing.T) {
+	path := productFile(t, "\ufeff{\n\"products\": \""+secret)
+	_, _, err := Load(path, environment(), NewExtensions(nil, nil))
+	require.EqualError(t, err, path+": line 2, column 20: not valid JSON: it ends too soon")
+}
+
 func TestLoad_namesTheVariableThatIsNotSet(t *testing.T) {
 	path := productFile(t, oneProduct(`"webhook_secret": "${ACME_SECRET}"`))
 	_, _, err := Load(path, environment("ACME", secret), NewExtensions(nil, nil))
 	require.ErrorContains(t, err, "ACME_SECRET")
 }
 
-func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
-	tests := map[string]struct {
-		content string
-		line    string
-	}{
-		"empty file":       {"", "line 1"},
-		"white space only": {"\n\n", ""},
-		"not JSON":         {"products:\n  - acme\n", "line 1, column 1:"},
-		"missing comma": {"{\n  \"products\": [\n    {\"product_id\": \"acme\"\n     \"webhook_secret\": \"" + secret +
-			"\"}\n  ]\n}", "line 4, column 6:"},
-		"trailing comma":     {"{\n  \"products\": [],\n}", "line 3, column 1:"},
-		"string not closed":  {"{\n  \"" + secret + "\n}", "line 2"},
-		"breaks off":         {"{\n  \"products\": [\n\n", "line 2, column 16: not valid JSON: it ends too soon"},
-		"a byte order mark":  {"\ufeff{]", "line 1, column 2:"},
-		"after wide letters": {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
-		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret,
-			"line 1, column 37: not valid JSON: it ends too soon"},
-		"Latin-1":      {"{\n \"products\": \"\u00e4\xe4\"}", "line 2, column 16: not valid JSON: a character is not UTF-8"},
-		"blank":        {" ", "line 1, column 1: not valid JSON: it ends too soon"},
-		"second value": {"{}\n{}", "line 2"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			path := productFile(t, tt.content)
-			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
-			require.ErrorContains(t, err, path)
-			assert.ErrorContains(t, err, "not valid JSON")
-			assert.ErrorContains(t, err, tt.line)
-			assert.NotContains(t, err.Error(), secret)
-		})
-	}
-}
-
 func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 	const complete = `"webhook_secret": "x", `
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		content string
 		want    []string
 	}{
@@ -374,24 +336,16 @@ func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 		"a token with a colon":   {oneProduct(`"capture_tokens": ["a", "b:c"]`), []string{"products[0].capture_tokens[1]"}},
 		"a variable without braces": {oneProduct(`"webhook_secret": "$` + secret + `"`),
 			[]string{"products[0].webhook_secret"}},
-		"a variable with half its brace": {oneProduct(`"capture_tokens": ["a", "phc_${` + secret + `"]`),
-			[]string{"products[0].capture_tokens[1]"}},
-		"one with and one without": {oneProduct(complete + `"allowed_origins": ["https://${A}.$B"]`),
-			[]string{"products[0].allowed_origins[0]"}},
-		"dollars":                       {oneProduct(`"webhook_secret": "$1$$ ${A}$"`), nil},
 		"a dollar from the environment": {oneProduct(`"webhook_secret": "${DOLLAR}"`), nil},
 		"triggers without their events": {oneProduct(complete + `"events": {"*": {}, "$dead_*": {}}, "integration_config":
 			{"proactive": {"triggers": [{"id": "dead_click"}, {"id": "dead_end"}, {"id": "error_seen"}]}}`),
 			[]string{"products[0].integration_config.proactive.triggers[2]"}},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			file, warnings, err := Load(path, environment("A", "a", "DOLLAR", "$A"), NewExtensions(nil, nil))
-			if !strings.HasPrefix(name, "one with") { // $B is none of a host's letters
-				require.NoError(t, err)
-				require.NotEmpty(t, file.Products)
-			}
+			file, warnings, err := Load(path, environment("DOLLAR", "$A"), NewExtensions(nil, nil))
+			require.NoError(t, err)
+			require.NotEmpty(t, file.Products)
 			require.Len(t, warnings, len(tt.want))
 			for i, field := range tt.want {
 				assert.True(t, strings.HasPrefix(warnings[i], path+": "+field+": "), warnings[i])

@@ -73,6 +73,13 @@ func TestDecoder_reportsAllMistakesWithTheirPlaces(t *testing.T) {
 		"{\n \"näme\": \"a\" x}":    {"line 2, column 14: not valid JSON"},
 		"{\n \"name\": \"a\"  \n\n": {"line 2, column 13: not valid JSON: it ends too soon"},
 		"{\"name\": \"\xff\"}":      {"line 1, column 11: not valid JSON: a character is not UTF-8"},
+		"":                          {"line 1, column 1: not valid JSON: it ends too soon"},
+		"\n\n":                      {"line 1, column 1: not valid JSON: it ends too soon"},
+		"\ufeff{]":                  {"line 1, column 2: not valid JSON"},
+		"{\n \"name\": \"a\",\n}":   {"line 3, column 1: not valid JSON"},
+		"{\n \"name\n}":             {"line 2, column 7: not valid JSON"},
+		`{"keys": ["s3cr3t`:         {"line 1, column 18: not valid JSON: it ends too soon"},
+		"{}\n{}":                    {"line 2, column 1: not valid JSON"},
 		`{"name": 1, "on": null, "size": 1.5, "keys": {}, "desks": [{"url": "u"}, {"URL": "u"}], "by_name": []}`: {
 			"name: must be a string", "on: must be true or false", "size: must be an integer", "keys: must be an array",
 			"desks[1].URL: is not a known field; did you mean \"url\"?", "by_name: must be an object"},
@@ -98,9 +105,10 @@ func TestDecoder_storesNoWrongValue(t *testing.T) {
 }
 
 func TestDecoder_warnsOfAMalformedVariable(t *testing.T) {
-	c, d := decode(`{"name": "$NAME", "token": "a$1", "keys": ["${NAME"]}`)
+	c, d := decode(`{"name": "$NAME", "token": "a$1$$ ${NAME}$", "keys": ["${NAME"], "desks": [{"url": "${NAME}.$B"}]}`)
 	assert.Equal(t, strictjson.Problems{"name: a $ that ${NAME} does not follow is taken as it stands",
-		"keys[0]: a $ that ${NAME} does not follow is taken as it stands"}, d.Warnings)
+		"keys[0]: a $ that ${NAME} does not follow is taken as it stands",
+		"desks[0].url: a $ that ${NAME} does not follow is taken as it stands"}, d.Warnings)
 	assert.Equal(t, "$NAME", c.Name)
 }
 
