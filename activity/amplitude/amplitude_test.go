@@ -121,8 +121,8 @@ func TestDecode_meanings(t *testing.T) {
 func TestDecode_listedEvents(t *testing.T) {
 	events := intake.NewEvents(intake.Rules{"*": {}, "Invoice Sent": {Properties: []string{"plan"}}, "$rageclick": {},
 		"$dead_click": {}, "$offer": {}, "$exception": {}})
-	const page = `,"event_properties":{"plan":"pro","[Amplitude] Element Text":"Pay","[Amplitude] Page ` +
-		`URL":"https://x.example/a"}}`
+	const page = `,"event_properties":{"plan":"pro","[Amplitude] Element Text":"Pay",
+		"[Amplitude] Page URL":"https://x.example/a"}}`
 	for typ, want := range map[string]string{
 		"Invoice Sent":                "User did Invoice Sent (plan: pro) on the a page",
 		"Another":                     "User did Another on the a page",
@@ -154,16 +154,13 @@ func TestDecode_listedEvents(t *testing.T) {
 }
 
 func TestDecode_timesAndProofs(t *testing.T) {
-	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u",` +
-		`"time":1795406195728,"insert_id":"i",` +
-		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},` +
-		`"event_properties":{"$identity_token":"cc"}}]}`
+	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u","time":1795406195728,
+		"insert_id":"i","event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},
+		"event_properties":{"$identity_token":"cc"}}]}`
 	for _, webhook := range []bool{false, true} { // Amplitude has corrected a webhook's times
 		_, err := amplitude.Source.Decode([]byte(body), intake.Request{Webhook: webhook}, func(m *intake.Meaning) {
-			assert.Equal(t, "i", m.ID)
-			assert.Equal(t, int64(1795406195728), m.Time.UnixMilli())
-			assert.Equal(t, "2026-11-23T03:57:00Z", m.Sent.Format(time.RFC3339))
-			assert.Equal(t, webhook, m.ServerTime)
+			assert.Equal(t, []any{"i", int64(1795406195728), "2026-11-23T03:57:00Z", webhook},
+				[]any{m.ID, m.Time.UnixMilli(), m.Sent.Format(time.RFC3339), m.ServerTime})
 			assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof)
 		})
 		require.NoError(t, err)

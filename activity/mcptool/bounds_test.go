@@ -101,16 +101,12 @@ func wide(t *testing.T, size int) recent.Store {
 	return &uncapped{Store: store}
 }
 
-// The calls of a batch look up one after the other: together their lookups would take more memory than a
-// request may.
+// The calls of a batch look up one after the other: together their lookups would take more memory than a request may.
 func TestHandler_answersWithAtMostEightMiB(t *testing.T) {
 	const most = 8 << 20
 	for name, tt := range map[string]struct {
 		size, calls, fit int // bytes of a lookup, an eighth of those on the wire; calls, and how many of them fit
-	}{
-		"one that fits":  {550_000, 2, 1},
-		"none that fits": {1_100_000, 2, 0},
-	} {
+	}{"one that fits": {550_000, 2, 1}, "none that fits": {1_100_000, 2, 0}} {
 		t.Run(name, func(t *testing.T) {
 			w := serve(serving(t, wide(t, tt.size), nil), post(batch(tt.calls, numbered)))
 			assert.LessOrEqual(t, w.Body.Len(), most)

@@ -12,8 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// The sent bytes never exceed the bytes taken from the budget, which are at most twice the sent
-// ones.
+// The sent bytes never exceed the bytes taken from the budget, which are at most twice the sent ones.
 func TestWireSize_isAnUpperBound(t *testing.T) {
 	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €",
 		strings.Repeat("<&>\"", 1000)} {

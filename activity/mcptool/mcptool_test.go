@@ -48,16 +48,13 @@ func (brokenStore) Recent(context.Context, string, recent.Subject, int) (recent.
 	return recent.Snapshot{}, errors.New("dial tcp 10.0.0.1: refused")
 }
 
-// serving returns an MCP handler over store with two keys: "key" of acme and
-// "other" of globex.
+// serving returns an MCP handler over store with two keys: "key" of acme and "other" of globex.
 func serving(t testing.TB, store recent.Store, opts *mcptool.Options) http.Handler {
 	t.Helper()
 	keys := access.NewKeyring()
 	require.NoError(t, keys.Add("key", "acme"))
 	require.NoError(t, keys.Add("other", "globex", access.MCP))
-	h, err := mcptool.NewHandler(musttest.New(recent.NewLookup(store, 10)), keys, opts)
-	require.NoError(t, err)
-	return h
+	return musttest.New(mcptool.NewHandler(musttest.New(recent.NewLookup(store, 10)), keys, opts))
 }
 
 // post returns a request with a JSON body and acme's key.
@@ -140,7 +137,7 @@ func TestTool_limit(t *testing.T) {
 
 func TestTool_errors(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
-	tests := map[string]struct{ key, arguments, want string }{
+	for name, tt := range map[string]struct{ key, arguments, want string }{
 		"another product":         {"key", `{"product_id":"globex","user_id":"ada"}`, "API key does not match product_id"},
 		"another product's key":   {"other", `{"product_id":"acme","user_id":"ada"}`, "API key does not match product_id"},
 		"limit with a fraction":   {"key", `{"product_id":"acme","user_id":"ada","limit":2.5}`, "limit must be an integer."},
@@ -153,8 +150,7 @@ func TestTool_errors(t *testing.T) {
 		"null":                    {"key", `null`, "user_id is required and must not be empty."},
 		"an array":                {"key", `[]`, "The arguments must be a JSON object."},
 		"product id not a string": {"key", `{"product_id":["acme"],"user_id":"ada"}`, "product_id must be a string."},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := post(strings.Replace(call(tt.arguments), `,"arguments":}`, `}`, 1))
 			r.Header.Set("Authorization", "Bearer "+tt.key)
@@ -280,7 +276,7 @@ func TestHandler_answersWhoAcceptsJSON(t *testing.T) {
 // The response is always {"detail": …}, without Go's wording.
 func TestHandler_rejectsInvalidMessages(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		body   string
 		edit   func(*http.Request)
 		status int
@@ -301,8 +297,7 @@ func TestHandler_rejectsInvalidMessages(t *testing.T) {
 		}, 413},
 		"GET": {"", func(r *http.Request) { r.Method = http.MethodGet }, 405},
 		"PUT": {call(`{}`), func(r *http.Request) { r.Method = http.MethodPut }, 405},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := post(tt.body)
 			if tt.edit != nil {
@@ -327,8 +322,7 @@ func TestHandler_answersAnUnknownMethodByItsID(t *testing.T) {
 	for _, id := range []string{`1`, `"a"`} {
 		w := serve(h, post(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/destroy","params":{}}`))
 		assert.Equal(t, http.StatusOK, w.Code)
-		assert.JSONEq(t, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32601,"message":"Unknown method."}}`,
-			w.Body.String())
+		assert.JSONEq(t, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32601,"message":"Unknown method."}}`, w.Body.String())
 	}
 }
 
@@ -349,9 +343,8 @@ func TestHandler_acceptsABodyUpToTheLimit(t *testing.T) {
 	assert.Empty(t, decode(t, serve(serving(t, filled(t, 1), nil), post(body))).message(t))
 }
 
-// The server keeps no sessions and its one tool never changes, so there is
-// nothing to wait for: every response ends at once. One that stayed open would
-// delay a shutdown.
+// The server keeps no sessions and its one tool never changes, so there is nothing to wait for: every response ends at
+// once. One that stayed open would delay a shutdown.
 func TestHandler_endsEveryResponse(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	for _, method := range []string{"ping", "tools/list", "resources/list", "prompts/list", "logging/setLevel",
@@ -388,29 +381,8 @@ func TestHandler_answersAnUnknownToolWithAProtocolError(t *testing.T) {
 
 // The SDK's errors for params of a wrong type name Go types.
 func TestHandler_reportsWrongParamsInPlainLanguage(t *testing.T) {
-	for _, message := range []string{
-		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}`,
-		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}`,
-		`{"jsonrpc":"2.0","id":7,"method":"initialize","params":[1]}`,
-	} {
-		var answer struct {
-			ID    int
-			Error struct {
-				Code    int
-				Message string
-			}
-		}
-		body := serve(serving(t, filled(t, 0), nil), post(message)).Body.Bytes()
-		require.NoError(t, json.Unmarshal(body, &answer), "%s", body)
-		assert.Equal(t, 7, answer.ID)
-		assert.Equal(t, -32602, answer.Error.Code)
-		assert.Equal(t, "The params are invalid for this method.", answer.Error.Message)
-	}
-}
-
-func TestHandler_reportsWrongParamsInPlainLanguageAnywhere(t *testing.T) {
-	wrong := func(id string) string {
-		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":5}}`
+	wrong := func(id, method, params string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`
 	}
 	plain := func(id string) string {
 		return `{"jsonrpc":"2.0","id":` + id +
@@ -418,8 +390,11 @@ func TestHandler_reportsWrongParamsInPlainLanguageAnywhere(t *testing.T) {
 	}
 	long := `"` + strings.Repeat("x", 1000) + `"`
 	for message, want := range map[string]string{
-		wrong(long):            plain(long),
-		"[" + wrong("1") + "]": "[" + plain("1") + "]",
+		wrong("7", "tools/call", `5`):                      plain("7"),
+		wrong("7", "tools/call", `{"name":5}`):             plain("7"),
+		wrong("7", "initialize", `[1]`):                    plain("7"),
+		wrong(long, "tools/call", `{"name":5}`):            plain(long),
+		"[" + wrong("1", "tools/call", `{"name":5}`) + "]": "[" + plain("1") + "]",
 	} {
 		assert.Equal(t, want, serve(serving(t, filled(t, 0), nil), post(message)).Body.String())
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,24 +49,16 @@ func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 
 // sink keeps the events it receives.
 type sink struct {
-	mu     sync.Mutex
 	events map[string][]activity.Event // by product
 }
 
 func (s *sink) Record(_ context.Context, productID string, events []activity.Event) (activity.Result, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.events == nil {
-		s.events = map[string][]activity.Event{}
-	}
 	s.events[productID] = append(s.events[productID], events...)
 	return activity.Result{Accepted: len(events)}, nil
 }
 
 // take returns the product's events since the last call.
 func (s *sink) take(productID string) []activity.Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	events := s.events[productID]
 	delete(s.events, productID)
 	return events
@@ -80,7 +71,7 @@ type service struct {
 }
 
 func newService() *service {
-	s := &service{sink: &sink{}}
+	s := &service{sink: &sink{map[string][]activity.Event{}}}
 	return s.mount(s.sink, catalogue{shop: {WebhookSecret: shopSecret}, bank: {AllowedOrigins: []string{bankOrigin}}})
 }
 

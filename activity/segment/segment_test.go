@@ -19,9 +19,16 @@ import (
 // decode returns the meanings of a request's events, each as one line.
 func decode(t testing.TB, body string, from intake.Request) (lines []string) {
 	t.Helper()
-	_, err := segment.Source.Decode([]byte(body), from, func(m *intake.Meaning) { lines = append(lines, line(m)) })
-	require.NoError(t, err)
+	each(t, body, from, func(m *intake.Meaning) { lines = append(lines, line(m)) })
 	return lines
+}
+
+// each calls f with the meaning of each of a request's events, and returns their number.
+func each(t testing.TB, body string, from intake.Request, f func(m *intake.Meaning)) int {
+	t.Helper()
+	n, err := segment.Source.Decode([]byte(body), from, f)
+	require.NoError(t, err)
+	return n
 }
 
 // line is the reason for ignoring an event, or its action, user, session and address.
@@ -49,6 +56,9 @@ func line(m *intake.Meaning) string {
 	return strings.Join(parts, " | ")
 }
 
+// recorded are the names of the recordings.
+var recorded = []string{"segment", "segment-batch", "rudderstack", "jitsu", "server-sdks"}
+
 // capture is a recorded request.
 type capture struct{ Method, URL, Body string }
 
@@ -70,7 +80,7 @@ func captures(t testing.TB, file string) (all []capture) {
 
 // Recorded traffic of the SDKs is decoded to the meanings listed beside it. The file names the recorded packages.
 func TestDecode_recordedTraffic(t *testing.T) {
-	for _, name := range []string{"segment", "segment-batch", "rudderstack", "jitsu", "server-sdks"} {
+	for _, name := range recorded {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
 			for _, c := range captures(t, name+".json") {
@@ -121,9 +131,7 @@ func TestDecode_meanings(t *testing.T) {
 		"an identify of nobody": {`{"type":"identify","userId":"u"}`, "ignored: no_identity"},
 		"a time that is none":   {page + `"timestamp":"soon",` + url, malformed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, []string{tt.want}, decode(t, tt.body, intake.Request{}))
-		})
+		t.Run(name, func(t *testing.T) { assert.Equal(t, []string{tt.want}, decode(t, tt.body, intake.Request{})) })
 	}
 	ofPath := func(body, kind string) string { return decode(t, body, intake.Request{Kind: kind})[0] }
 	assert.Equal(t, onA+"d | d", ofPath(`{"anonymousId":"d",`+url, "page"))
@@ -133,7 +141,7 @@ func TestDecode_meanings(t *testing.T) {
 }
 
 func TestDecode_times(t *testing.T) {
-	const at, corrected = "2026-11-23T03:56:00Z", "2026-11-23T03:58:00Z"
+	const at, corrected, never = "2026-11-23T03:56:00Z", "2026-11-23T03:58:00Z", "0001-01-01T00:00:00Z"
 	arrived := time.Date(2026, 11, 23, 4, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		fields     string
@@ -141,10 +149,10 @@ func TestDecode_times(t *testing.T) {
 		time, sent string
 		server     bool
 	}{
-		"original first": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `"`, false, at, "", false},
+		"original first": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `"`, false, at, never, false},
 		"timestamp": {`"timestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, false, at,
 			"2026-11-23T03:56:01Z", false},
-		"none": {`"sentAt":"2026-11-23T03:56:01Z"`, false, "2026-11-23T04:00:00Z", "", true},
+		"none": {`"sentAt":"2026-11-23T03:56:01Z"`, false, "2026-11-23T04:00:00Z", never, true},
 		"webhook": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `","sentAt":"` + at + `"`,
 			true, corrected, at, true},
 		"webhook, as recorded": {`"originalTimestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, true, at,
@@ -152,31 +160,20 @@ func TestDecode_times(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := `{"type":"page","anonymousId":"d","properties":{"url":"https://x.example/"},` + tt.fields + `}`
-			_, err := segment.Source.Decode([]byte(body), intake.Request{Arrived: arrived, Webhook: tt.webhook},
-				func(m *intake.Meaning) {
-					assert.Equal(t, tt.time, m.Time.Format(time.RFC3339))
-					assert.Equal(t, tt.server, m.ServerTime)
-					if tt.sent == "" {
-						assert.True(t, m.Sent.IsZero())
-					} else {
-						assert.Equal(t, tt.sent, m.Sent.Format(time.RFC3339))
-					}
-				})
-			require.NoError(t, err)
+			each(t, body, intake.Request{Arrived: arrived, Webhook: tt.webhook}, func(m *intake.Meaning) {
+				assert.Equal(t, []any{tt.time, tt.sent, tt.server},
+					[]any{m.Time.Format(time.RFC3339), m.Sent.Format(time.RFC3339), m.ServerTime})
+			})
 		})
 	}
 }
 
 // A batch states one time of sending for all of its events, and may come as an array.
 func TestDecode_batches(t *testing.T) {
-	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://` +
-		`x.example/"}}`
+	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://x.example/"}}`
 	for _, body := range []string{`{"batch":[` + page + `,null],"sentAt":"2026-11-23T03:57:00Z"}`, `[` + page + `,{}]`} {
 		sent := []bool{}
-		n, err := segment.Source.Decode([]byte(body), intake.Request{}, func(m *intake.Meaning) {
-			sent = append(sent, !m.Sent.IsZero())
-		})
-		require.NoError(t, err)
+		n := each(t, body, intake.Request{}, func(m *intake.Meaning) { sent = append(sent, !m.Sent.IsZero()) })
 		assert.Equal(t, 2, n)
 		assert.Equal(t, []bool{strings.Contains(body, "sentAt"), false}, sent)
 	}
@@ -190,18 +187,16 @@ func TestDecode_proofs(t *testing.T) {
 		if nested {
 			proof = `{"` + inner + `":` + proof + `}`
 		}
-		_, err := segment.Source.Decode([]byte(`{"type":"identify","userId":"u","`+outer+`":`+proof+`}`), intake.Request{},
-			func(m *intake.Meaning) {
-				assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof, field)
-			})
-		require.NoError(t, err)
+		body := `{"type":"identify","userId":"u","` + outer + `":` + proof + `}`
+		each(t, body, intake.Request{}, func(m *intake.Meaning) {
+			assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof, field)
+		})
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, file := range []string{"segment.json", "segment-batch.json", "rudderstack.json", "jitsu.json",
-		"server-sdks.json"} {
-		for _, c := range captures(f, file) {
+	for _, name := range recorded {
+		for _, c := range captures(f, name+".json") {
 			f.Add([]byte(c.Body), "page")
 		}
 	}
@@ -230,9 +225,8 @@ func TestDecode_tracksListedEvents(t *testing.T) {
 		`Sent","properties":{"plan":"pro","card":"4111"},"context":{"page":{"url":"https://x.example/billing"}}}`
 	assert.Equal(t, []string{"ignored: other_event"}, decode(t, body, intake.Request{}))
 	events := intake.NewEvents(intake.Rules{"Invoice *": {Properties: []string{"plan"}, Sentence: "sent an invoice"}})
-	_, err := segment.Source.Decode([]byte(body), intake.Request{Events: events}, func(m *intake.Meaning) {
+	each(t, body, intake.Request{Events: events}, func(m *intake.Meaning) {
 		require.Empty(t, m.Reason)
 		assert.Equal(t, "User sent an invoice (plan: pro) on the billing page", m.Action.Description)
 	})
-	require.NoError(t, err)
 }
