@@ -34,10 +34,8 @@ func TestBatch_JSON(t *testing.T) {
 	}
 	const did = `"type":"click","title":"Click Save","description":"User clicked Save","timestamp_start":1.25,
 		"timestamp_end":1.5,"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,`
-	for identity, of := range map[string][4]string{
-		`"session_id":"","user_id":"","email":""`:                          {},
-		`"session_id":"s","user_id":"u","email":"e","conversation_id":"c"`: {"s", "u", "e", "c"},
-	} {
+	for identity, of := range map[string][4]string{`"session_id":"","user_id":"","email":""`: {},
+		`"session_id":"s","user_id":"u","email":"e","conversation_id":"c"`: {"s", "u", "e", "c"}} {
 		got, err := json.Marshal(activity.Batch{
 			Type: activity.BatchType, ProductID: "acme", SessionID: of[0], UserID: of[1], Email: of[2],
 			ConversationID: of[3], Count: 1, ForwardedAt: 2.5, Actions: []activity.BatchAction{{Action: click,
@@ -52,8 +50,7 @@ func TestBatch_JSON(t *testing.T) {
 func TestAction_Clean(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
 	a := activity.Action{Title: long, RawURL: "https://u:pw@acme.example/?token=x",
-		Marks:      []string{long, "rage", "dead", "rage"},
-		Properties: map[string]string{long: long}}
+		Marks: []string{long, "rage", "dead", "rage"}, Properties: map[string]string{long: long}}
 	for i := range 20 {
 		a.Properties[fmt.Sprint("z", i)] = long
 	}

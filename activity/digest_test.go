@@ -35,7 +35,7 @@ func digest(actions ...activity.Action) string {
 func TestDigest(t *testing.T) {
 	visit := func(path string) activity.Action { return did(activity.TypePageview, "", path) }
 	click := func(label string) activity.Action { return did(activity.TypeClick, label, "/checkout") }
-	cases := []struct {
+	for _, c := range []struct {
 		name    string
 		actions []activity.Action
 		want    string
@@ -85,8 +85,7 @@ func TestDigest(t *testing.T) {
 		{"errors", []activity.Action{activity.NewError("PaymentError", "card_declined", app), activity.NewError("", "", app),
 			foreign("error", "Payment failed"), activity.NewEvent("Invoice Sent", "", nil, app)},
 			"Did “Invoice Sent”; saw the error PaymentError, an error and “Payment failed”."},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, digest(c.actions...)) })
 	}
 }
@@ -99,7 +98,7 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 		rest    string // a format of the later phrases
 	}
 	path := func(n int) string { return fmt.Sprintf("/p-%d", n) }
-	kinds := map[string]kind{
+	for name, k := range map[string]kind{
 		"pages": {func(n int) activity.Action { return did(activity.TypePageview, "", path(n)) },
 			"Visited 1 earlier page, ", "Visited 12 earlier pages, ", "p %d"},
 		"clicks": {func(n int) activity.Action { return did(activity.TypeClick, fmt.Sprint("b", n), "/") },
@@ -112,8 +111,7 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 			"Did 12 earlier things, ", "“o%d”"},
 		"errors": {func(n int) activity.Action { return activity.NewError(fmt.Sprint("E", n), "", app) },
 			"Saw 1 earlier error, ", "Saw 12 earlier errors, ", "the error E%d"},
-	}
-	for name, k := range kinds {
+	} {
 		t.Run(name, func(t *testing.T) {
 			var d activity.Digest
 			add := func(from, to int) {

@@ -25,13 +25,11 @@ func FuzzBatch_AppendJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, conversation string, start, end float64, n int) {
 		a := activity.BatchAction{SessionID: text, UserID: text, Email: text, ConversationID: conversation,
-			Action: activity.Action{ID: text,
-				Type: text, Title: text, Description: text, TimestampStart: start, TimestampEnd: end, RawURL: text,
-				CanonicalURL: text, Index: n, Marks: []string{text, "b"},
+			Action: activity.Action{ID: text, Type: text, Title: text, Description: text, TimestampStart: start,
+				TimestampEnd: end, RawURL: text, CanonicalURL: text, Index: n, Marks: []string{text, "b"},
 				Properties: map[string]string{"b": text, "a": conversation}}}
 		b := activity.Batch{Type: text, ProductID: text, SessionID: text, UserID: text, Email: text,
-			ConversationID: conversation,
-			Count:          n, ForwardedAt: start, Actions: []activity.BatchAction{a, {}, a}}
+			ConversationID: conversation, Count: n, ForwardedAt: start, Actions: []activity.BatchAction{a, {}, a}}
 		want, wrong := jsontext.Marshal(&b)
 		got, err := b.AppendJSON([]byte("before"))
 		if wrong != nil {
@@ -55,8 +53,7 @@ func TestBatch_AppendJSON_refusesTimesThatAreNone(t *testing.T) {
 	}
 }
 
-// A time of the recorder's clock is written as the shortest text of its number, as long as clocks
-// have 16 digits.
+// A time of the recorder's clock is written as the shortest text of its number, as long as clocks have 16 digits.
 func TestBatch_AppendJSON_writesTimesAsMarshalDoes(t *testing.T) {
 	for micros := int64(1); micros < 1<<54; micros += micros/200 + 1 {
 		for _, at := range []int64{micros, -micros, micros - micros%1000, micros - micros%100_000} {

@@ -45,7 +45,7 @@ func spans(b activity.Batch) []span {
 func TestMerge_letsActionsEndWhereTheNextBatchStarts(t *testing.T) {
 	ended := clicks(1)
 	ended.Actions[0].TimestampEnd += 2
-	cases := []struct {
+	for _, c := range []struct {
 		name    string
 		batches []activity.Batch
 		want    []span
@@ -57,8 +57,7 @@ func TestMerge_letsActionsEndWhereTheNextBatchStarts(t *testing.T) {
 		{"the next starts earlier", []activity.Batch{clicks(5), clicks(2, 9)}, []span{{5, 5}, {2, 9}, {9, 9}}},
 		{"an end of its own", []activity.Batch{ended, clicks(9)}, []span{{1, 3}, {9, 9}}},
 		{"an empty one between", []activity.Batch{clicks(1), {}, clicks(2)}, []span{{1, 2}, {2, 2}}},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			merged := activity.Merge(c.batches...)
 			assert.Equal(t, c.want, spans(merged))
@@ -80,8 +79,7 @@ func TestMerge_takesTheFirstIdentityThatIsKnown(t *testing.T) {
 
 	merged := activity.Merge(a, b, c)
 	want := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s", UserID: "ada",
-		Email:          "ada@example.com",
-		ConversationID: "c1", Count: 3, ForwardedAt: 30, Actions: merged.Actions}
+		Email: "ada@example.com", ConversationID: "c1", Count: 3, ForwardedAt: 30, Actions: merged.Actions}
 	assert.Equal(t, want, merged)
 	for i, from := range []activity.Batch{a, b, c} {
 		wanted := from.Actions[0]
@@ -105,7 +103,7 @@ func TestMerge_changesNoneOfItsArguments(t *testing.T) {
 
 func TestBatch_Text(t *testing.T) {
 	const url, line = "https://app.example.com/dashboard", "2026-11-22 02:15:04 UTC: "
-	cases := []struct {
+	for _, c := range []struct {
 		name   string
 		action activity.Action
 		want   string
@@ -124,8 +122,7 @@ func TestBatch_Text(t *testing.T) {
 			strings.TrimSpace(strings.Repeat("word ", 100)) + "…"},
 		{"a long word", activity.Action{Description: strings.Repeat("ü", 501)}, strings.Repeat("ü", 499) + "…"},
 		{"just short enough", activity.Action{Description: strings.Repeat("ü", 500)}, strings.Repeat("ü", 500)},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.action.TimestampStart = activity.Seconds(evening)
 			assert.Equal(t, line+c.want, activity.Batch{Actions: []activity.BatchAction{{Action: c.action}}}.Text())

@@ -58,8 +58,7 @@ func TestCleanURL(t *testing.T) {
 		{"value with delimiters", host + "/?token=«s3/c?r=e;t»&b=2#c"},
 		{"name in the value", host + "/?q=token&r=code%20x"},
 		{"percent-encoded name", host + "/?%74oken=«x»&access%5Ftoken=«y»&%2574oken=«z»"},
-		{"names of arrays and objects",
-			host + "/?token[]=«x»&user[password]=«y»&auth.token=«z»&user%5Bsecret%5D=«a»"},
+		{"names of arrays and objects", host + "/?token[]=«x»&user[password]=«y»&auth.token=«z»&user%5Bsecret%5D=«a»"},
 		{"long name", host + "/?" + strings.Repeat("a_", 500) + "token=«x»"},
 		{"letters beyond ASCII", host + "/?éToken=«x»&ñandúKey=«y»&%C3%A9Pin=«1»&monkéy=z"},
 		{"name encoded over and over", host + "/?%" + strings.Repeat("25", 20) + "74oken=«x»"},
@@ -113,34 +112,30 @@ func TestCleanURL(t *testing.T) {
 }
 
 func TestCleanURL_cutsAfter2KiB(t *testing.T) {
-	const limit = 2 << 10
+	const limit, h = 2 << 10, "https://h/"
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range []struct{ name, raw, clean, canonical string }{
-		{"path", "https://h/" + long, "https://h/" + long[:limit-10], "https://h/" + long[:limit-10]},
-		{"query", "https://h/a?" + long, "https://h/a?" + long[:limit-12], "https://h/a"},
-		{"hash route behind a query", "https://h/a?" + long[:limit] + "#/orders/7", "https://h/a?" + long[:limit-12],
-			"https://h/a#/orders/:id"},
-		{"credential", "https://h/a?token=" + long[:limit] + "&b=1", "https://h/a?token=redacted&b=1", "https://h/a"},
-		{"credential that never ends", "https://h/a?token=" + long, "https://h/a?token=redacted", "https://h/a"},
-		{"password", "https://u:" + long[:limit] + "@h/a", "https://h/a", "https://h/a"},
+		{"path", h + long, h + long[:limit-10], h + long[:limit-10]},
+		{"query", h + "a?" + long, h + "a?" + long[:limit-12], h + "a"},
+		{"hash route behind a query", h + "a?" + long[:limit] + "#/orders/7", h + "a?" + long[:limit-12],
+			h + "a#/orders/:id"},
+		{"credential", h + "a?token=" + long[:limit] + "&b=1", h + "a?token=redacted&b=1", h + "a"},
+		{"credential that never ends", h + "a?token=" + long, h + "a?token=redacted", h + "a"},
+		{"password", "https://u:" + long[:limit] + "@h/a", h + "a", h + "a"},
 		{"password that never ends", "https://u:" + long, "https://", "https:///"},
 		{"password that was cut", "https://u:" + long[:3*limit], "https://", "https:///"},
 		{"password that ends too late", "https://u:" + long + "@h/", "https://", "https:///"},
-		{"white space before", strings.Repeat(" ", 1<<20) + "https://h/a", "https://h/a", "https://h/a"},
-		{"control characters inside", "https://h/" + strings.Repeat("\t", 1<<20) + "a", "https://h/a", "https://h/a"},
+		{"white space before", strings.Repeat(" ", 1<<20) + h + "a", h + "a", h + "a"},
+		{"control characters inside", h + strings.Repeat("\t", 1<<20) + "a", h + "a", h + "a"},
 		{"host that ends too late", "https://" + long[:limit] + "/a@b", "https://", "https:///"},
-		{"character at the cut", "https://h/" + strings.Repeat("日", 1000), "https://h/" + strings.Repeat("日", 679),
-			"https://h/" + strings.Repeat("日", 679)},
-		{"white space at the cut", "https://h/" + long[:limit-12] + " b c", "https://h/" + long[:limit-12] + " b",
-			"https://h/"},
+		{"character at the cut", h + strings.Repeat("日", 1000), h + strings.Repeat("日", 679), h + strings.Repeat("日", 679)},
+		{"white space at the cut", h + long[:limit-12] + " b c", h + long[:limit-12] + " b", h},
 		{"scheme and host up to the cut", long[:limit-100] + "://" + long[:97] + "/a/b", long[:limit-100] + "://" + long[:97],
 			long[:limit-100] + ":"},
 		{"many identifiers", "https://h" + strings.Repeat("/1", limit), "https://h" + strings.Repeat("/1", (limit-9)/2) + "/",
 			"https://h" + strings.Repeat("/:id", (limit-9)/4)},
-		{"credential at the cut", "https://h/?" + long[:limit-15] + "&token=s3cret", "https://h/?" + long[:limit-15] + "&tok",
-			"https://h/"},
-		{"value at the cut", "https://h/?" + long[:limit-19] + "&token=s3cret", "https://h/?" + long[:limit-19] + "&token=r",
-			"https://h/"},
+		{"credential at the cut", h + "?" + long[:limit-15] + "&token=s3cret", h + "?" + long[:limit-15] + "&tok", h},
+		{"value at the cut", h + "?" + long[:limit-19] + "&token=s3cret", h + "?" + long[:limit-19] + "&token=r", h},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clean, canonical := activity.CleanURL(c.raw)
@@ -152,8 +147,7 @@ func TestCleanURL_cutsAfter2KiB(t *testing.T) {
 	}
 }
 
-// Cleaning a URL of a MiB allocates less than 512 KiB, so the result does not keep a request in
-// memory.
+// Cleaning a URL of a MiB allocates less than 512 KiB, so the result does not keep a request in memory.
 func TestCleanURL_needsLittleMemory(t *testing.T) {
 	for name, raw := range map[string]string{
 		"text":        "https://h/" + strings.Repeat("x", 1<<20),
