@@ -67,8 +67,8 @@ func TestAdmin_listsProductsForTheAdminKeyWithoutSecrets(t *testing.T) {
 			}
 			assert.Equal(t, "Bearer", r.header.Get("WWW-Authenticate"))
 			refusals[r.body] = true
-			assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/admin/products", `{"product_id":"x"}`,
-				tt.header).status)
+			assert.Equal(t, http.StatusUnauthorized, s.status(http.MethodPost, "/admin/products", `{"product_id":"x"}`,
+				tt.header))
 		})
 	}
 	assert.Len(t, refusals, 1, "a 401 never says which part was wrong")
@@ -94,9 +94,8 @@ func TestAdmin_registersAProduct(t *testing.T) {
 	r = s.do(http.MethodGet, strings.Replace(path(p["live_activity_url"]), "{user_id}", "ada", 1), "", bearer(p["key"]))
 	assert.Equal(t, 2.0, r.json(t)["count"])
 	assert.Equal(t, "initech", stream.nextBatch().ProductID)
-	assert.Equal(t, http.StatusOK, s.do(http.MethodPost, path(p["mcp_url"]), toolsList, bearer(p["key"]), asJSON).status)
-	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/users/acme/ada/live-activity", "",
-		bearer(p["key"])).status)
+	assert.Equal(t, http.StatusOK, s.status(http.MethodPost, path(p["mcp_url"]), toolsList, bearer(p["key"]), asJSON))
+	assert.Equal(t, http.StatusForbidden, s.status(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(p["key"])))
 	assert.Contains(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body, `"product_id":"initech"`)
 }
 
@@ -109,7 +108,7 @@ func TestAdmin_removesAProduct(t *testing.T) {
 		report := func(s *service, p map[string]string) int {
 			return s.post(p, pageview("u1", "s1", "https://app.example.com/a")).status
 		}
-		remove := func() int { return a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status }
+		remove := func() int { return a.status(http.MethodDelete, "/admin/products/initech", "", withAdminKey) }
 		old := a.register(`{"product_id":"initech"}`)
 		stream := b.stream("/stream/initech", bearer(old["key"]))
 		require.Equal(t, http.StatusOK, report(a, old))
@@ -118,7 +117,7 @@ func TestAdmin_removesAProduct(t *testing.T) {
 		assert.Equal(t, http.StatusNoContent, remove())
 		assert.Equal(t, http.StatusNotFound, report(a, old))
 		for _, path := range []string{"/users/initech/ada/live-activity", "/sessions/initech", "/flow/initech"} {
-			assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, path, "", bearer(old["key"])).status)
+			assert.Equal(t, http.StatusUnauthorized, a.status(http.MethodGet, path, "", bearer(old["key"])))
 		}
 		for _, f := range stream.rest() {
 			assert.Equal(t, "heartbeat", f.Event)
@@ -153,7 +152,7 @@ func TestAdmin_removesAProduct(t *testing.T) {
 func TestAdmin_partsRegistrationsOfOneID(t *testing.T) {
 	const rounds = 12
 	url := redistest.Start(t).URL()
-	here, there := start(t, withRedis(t, url)), start(t, withRedis(t, url))
+	here, there := start(t, withRedis(url)), start(t, withRedis(url))
 	failed := 0
 	for round := range rounds {
 		if !partsRegistrations(t, here, there, round) {
@@ -232,7 +231,7 @@ func TestAdmin_isNotThereWithoutAKey(t *testing.T) {
 	for _, header := range []string{"X-None: x", "X-Admin-Key: ", "X-Admin-Key: x", "Authorization: Bearer ",
 		withAdminKey} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
-			assert.Equal(t, http.StatusNotFound, s.do(method, "/admin/products", `{"product_id":"x"}`, header).status)
+			assert.Equal(t, http.StatusNotFound, s.status(method, "/admin/products", `{"product_id":"x"}`, header))
 		}
 	}
 }
@@ -245,7 +244,7 @@ func TestMetrics_goWithTheirProduct(t *testing.T) {
 		return strings.Count(s.do(http.MethodGet, "/metrics", "").body, `product_id="initech"`)
 	}
 	require.Greater(t, named(), 4)
-	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	require.Equal(t, http.StatusNoContent, s.status(http.MethodDelete, "/admin/products/initech", "", withAdminKey))
 	waittest.Until(t, "its series are gone", func() bool { return named() == 0 })
 	s.register(`{"product_id":"initech"}`)
 	assert.Positive(t, named(), "the sizes of its new log")

@@ -3,7 +3,6 @@ package liveactivity_test
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -83,25 +82,13 @@ func TestKeys_openTheirProductAndScopeOnly(t *testing.T) {
 // A request without a credential gets its answer although its body never comes.
 func TestDoors_readNoBodyWithoutACredential(t *testing.T) {
 	s := newDesks().start(t)
-	address := strings.TrimPrefix(s.url, "http://")
-	for path, status := range map[string]int{
-		"/webhook/acme":            401,
-		"/chatbot-webhook/acme":    401,
-		"/zendesk/chat/acme":       401,
-		"/sessions/link":           403,
-		"/mcp":                     401,
-		"/admin/products":          401,
-		"/intercom/proactive/acme": 401,
-		"/webhook/unknown":         404,
-	} {
+	for path, status := range map[string]int{"/webhook/acme": 401, "/chatbot-webhook/acme": 401,
+		"/zendesk/chat/acme": 401, "/sessions/link": 403, "/mcp": 401, "/admin/products": 401,
+		"/intercom/proactive/acme": 401, "/webhook/unknown": 404} {
 		for name, size := range map[string]int{"small": 1 << 10, "large": 1 << 20} {
 			t.Run(path+", "+name, func(t *testing.T) {
-				conn, err := net.Dial("tcp", address)
-				require.NoError(t, err)
-				defer conn.Close()
-				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
-					"Content-Length: %d\r\n\r\n{", path, size)
-				require.NoError(t, err)
+				conn := s.in(t).dial(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+					"Content-Length: %d\r\n\r\n{", path, size))
 				begun := time.Now()
 				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				require.NoError(t, err)

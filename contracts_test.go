@@ -451,21 +451,13 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 	return c.signed(op, r)[0]
 }
 
-// validateError returns an error for the body of an error that breaks the contract.
-func (c contracted) validateError(t *testing.T, body []byte) error {
-	var value any
-	if err := json.Unmarshal(body, &value); err != nil {
-		return err
-	}
-	return c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/Error"}, value)
-}
-
 // The document's words on unknown paths, HEAD, preflights and final slashes are true.
 func TestOpenAPI_describesBehaviourTruly(t *testing.T) {
 	c := contract(t)
 	w := c.answer(outgoing{method: http.MethodGet, path: "/none"})
 	assert.Equal(t, http.StatusNotFound, w.Code)
-	assert.NoError(t, c.validateError(t, w.Body.Bytes()))
+	assert.NoError(t, c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/Error"},
+		reply{w.Code, w.Header(), w.Body.String()}.json(t)))
 	for _, op := range c.operations(t) {
 		r := c.signed(op, c.requests(t, op)[0])[0]
 		called := op.Tag() == "sdk" || op.Tag() == "ingest" && !strings.HasSuffix(op.ID, "Webhook")
@@ -583,9 +575,7 @@ func TestOpenAPI_toolsFailAsDescribedWhileStorageIsAway(t *testing.T) {
 func TestAsyncAPI_describesEveryFrameOfTheStream(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	s := start(t, func(o *liveactivity.Options) { o.Log, o.Heartbeat = log, 100*time.Millisecond })
-	waittest.Until(t, "the server is ready", func() bool {
-		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
-	})
+	waittest.Until(t, "the server is ready", s.isReady)
 	r := s.ok(http.MethodGet, "/asyncapi.json", "")
 	d := contractstest.Parse(t, []byte(r.body))
 	messages := d.Follow(t, d.Root["channels"].(contractstest.Object)["stream"])["messages"].(contractstest.Object)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,21 +80,6 @@ func withModel(answer func(prompt string) string) func(*liveactivity.Options) {
 	return func(o *liveactivity.Options) {
 		o.Model = func(_ context.Context, prompt string) (string, error) { return answer(prompt), nil }
 	}
-}
-
-// send sends a request and returns the answer, which must have the form of an answer.
-func (s *service) send(r *http.Request) reply {
-	s.t.Helper()
-	response, err := s.client.Do(r)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(s.t, err)
-	got := reply{response.StatusCode, response.Header, string(body)}
-	if got.status >= 400 && r.Method != http.MethodHead {
-		got.detail(s.t)
-	}
-	return got
 }
 
 // says returns the status that an answer holds.
@@ -213,7 +197,7 @@ func (on engine) start(t *testing.T, d desks, more ...func(*liveactivity.Options
 		return a, a
 	}
 	redis := redistest.Start(t).URL()
-	return d.start(t, append(more, withRedis(t, redis))...), d.start(t, append(more, withRedis(t, redis))...)
+	return d.start(t, append(more, withRedis(redis))...), d.start(t, append(more, withRedis(redis))...)
 }
 
 // A user's message gets one public answer, from the user's actions. The answer's own echo gets none.

@@ -115,7 +115,7 @@ func TestFlow_saysWhichDeskIsAway(t *testing.T) {
 func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
 	t.Parallel() // it mostly waits
 	redis := redistest.Start(t).URL()
-	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))
+	a, b := start(t, withRedis(redis)), start(t, withRedis(redis))
 	a.stream("/stream/acme", bearer(acmeKey))
 	a.taken("a")
 	b.taken("b")
@@ -131,5 +131,5 @@ func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
 func TestFlow_isNotOfAProductThatThereIsNot(t *testing.T) {
 	s := start(t)
 	require.NoError(t, s.service.Keys().Add("beside-s3cr3t", "beside"))
-	assert.Equal(t, http.StatusNotFound, s.do(http.MethodGet, "/flow/beside", "", bearer("beside-s3cr3t")).status)
+	assert.Equal(t, http.StatusNotFound, s.status(http.MethodGet, "/flow/beside", "", bearer("beside-s3cr3t")))
 }

@@ -53,7 +53,7 @@ func (s *service) fill() (key string) {
 	event(4, "Invoice Sent", "ada", "s1", `,"plan":"pro"`)
 	event(5, "$exception", "ada", "s1", `,"$exception_list":[{"type":"PaymentError","value":"card_declined"}]`)
 	event(6, "$pageview", "eve", "s2", "")
-	require.Equal(s.t, http.StatusOK, s.do(http.MethodDelete, "/users/acme/eve", "", withAdminKey).status)
+	require.Equal(s.t, http.StatusOK, s.status(http.MethodDelete, "/users/acme/eve", "", withAdminKey))
 	return s.register(`{"product_id":"initech","agent":{"prompt":"Be brief."}}`)["key"]
 }
 
@@ -74,7 +74,7 @@ func (s *service) knows(key string) {
 	assert.Equal(t, map[string]float64{"s1": 4}, s.bySession())
 	assert.Equal(t, "ada", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "",
 		bearer(acmeKey)).json(t)["user_id"])
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/sessions/initech", "", bearer(key)).status)
+	assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/sessions/initech", "", bearer(key)))
 	stream := s.stream("/stream/acme?since=0", bearer(acmeKey))
 	assert.Equal(t, "User landed on the billing page", stream.nextBatch().Actions[0]["description"])
 	s.takes(0, "/webhook/acme", `{"event":"$pageview","uuid":"0","distinct_id":"anon","properties":{"$session_id":"s1",`+
@@ -125,7 +125,7 @@ func (d *dump) open(t *testing.T) func(*liveactivity.Options) {
 	for key, value := range d.Keys {
 		require.NoError(t, redis.Client().Restore(t.Context(), key, 0, string(value)).Err())
 	}
-	return withRedis(t, redis.URL())
+	return withRedis(redis.URL())
 }
 
 // writeDump writes the testdata of a format, which this program must read.
@@ -137,7 +137,7 @@ func writeDump(t *testing.T, name string) {
 	}
 	if name[0] == 'r' {
 		redis := redistest.Start(t)
-		engine, read = withRedis(t, redis.URL()), func() {
+		engine, read = withRedis(redis.URL()), func() {
 			keys, err := redis.Client().Keys(context.Background(), "*").Result()
 			require.NoError(t, err)
 			for _, key := range keys {

@@ -102,11 +102,10 @@ func withDataDir(dir string) func(*liveactivity.Options) {
 }
 
 // withRedis keeps everything in Redis.
-func withRedis(t *testing.T, url string) func(*liveactivity.Options) {
+func withRedis(url string) func(*liveactivity.Options) {
 	return func(o *liveactivity.Options) {
-		log, err := redislog.Open(url, &redislog.Options{Retention: o.Retention, MaxEvents: o.MaxEvents, Logger: o.Logger})
-		require.NoError(t, err)
-		o.Log = log
+		o.Log = musttest.New(redislog.Open(url, &redislog.Options{Retention: o.Retention, MaxEvents: o.MaxEvents,
+			Logger: o.Logger}))
 	}
 }
 
@@ -169,11 +168,7 @@ func (s *service) checkStop() {
 func (s *service) stop() {
 	s.t.Helper()
 	s.cancel()
-	select {
-	case <-s.done:
-	case <-time.After(waittest.Patience):
-		require.Fail(s.t, "the server does not stop")
-	}
+	waittest.Within(s.t, "Serve", func() { <-s.done })
 }
 
 // ofServer are the functions of a server. None of them goes on after the server has stopped.
@@ -200,18 +195,33 @@ func (s *service) do(method, path, body string, headers ...string) reply {
 	s.t.Helper()
 	req := musttest.New(http.NewRequest(method, s.url+path, strings.NewReader(body)))
 	setHeaders(req, headers)
+	return s.send(req)
+}
+
+// send sends a request, with the checks of do.
+func (s *service) send(req *http.Request) reply {
+	s.t.Helper()
 	resp, err := s.client.Do(req)
 	require.NoError(s.t, err)
 	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
+	body, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
-	r := reply{resp.StatusCode, resp.Header, string(got)}
+	r := reply{resp.StatusCode, resp.Header, string(body)}
 	assert.NotEmpty(s.t, resp.Header.Get("X-Request-Id"))
-	if r.status >= 400 && method != http.MethodHead {
+	if r.status >= 400 && req.Method != http.MethodHead {
 		r.detail(s.t)
 	}
 	return r
 }
+
+// status sends a request and returns the status of the answer.
+func (s *service) status(method, path, body string, headers ...string) int {
+	s.t.Helper()
+	return s.do(method, path, body, headers...).status
+}
+
+// isReady reports whether the server says that it is ready.
+func (s *service) isReady() bool { return s.status(http.MethodGet, "/readyz", "") == http.StatusOK }
 
 // ok sends a request that must succeed. As clients do, it repeats one that a busy machine answers
 // with 503.
@@ -264,8 +274,7 @@ func bearer(key string) string { return "Authorization: Bearer " + key }
 // pageview returns an event of a page view by ada.
 func pageview(uuid, session, url string) string {
 	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":%q,`+
-		`"$current_url":%q},"$set":{"email":%q}}`,
-		uuid, session, url, mail)
+		`"$current_url":%q},"$set":{"email":%q}}`, uuid, session, url, mail)
 }
 
 // webhook posts events to acme's webhook, which must take them.
@@ -297,14 +306,6 @@ type streamReader struct {
 // stream opens a stream and returns when the server serves it.
 func (s *service) stream(path string, headers ...string) *streamReader {
 	s.t.Helper()
-	r, open := s.openStream(path, headers...)
-	open()
-	return r
-}
-
-// openStream opens a stream that is not read until the returned function is called.
-func (s *service) openStream(path string, headers ...string) (*streamReader, func()) {
-	s.t.Helper()
 	req := musttest.New(http.NewRequest(http.MethodGet, s.url+path, nil))
 	setHeaders(req, headers)
 	resp, err := s.client.Do(req)
@@ -314,7 +315,8 @@ func (s *service) openStream(path string, headers ...string) (*streamReader, fun
 	require.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
 	require.NotEmpty(s.t, resp.Header.Get("X-Request-Id"))
 	r := &streamReader{t: s.t, frames: make(chan ssetest.Frame, 10_000)}
-	return r, func() { go r.read(resp.Body) }
+	go r.read(resp.Body)
+	return r
 }
 
 func (r *streamReader) read(body io.Reader) {
@@ -332,16 +334,12 @@ func (r *streamReader) read(body io.Reader) {
 }
 
 // next returns the next event.
-func (r *streamReader) next() ssetest.Frame {
+func (r *streamReader) next() (f ssetest.Frame) {
 	r.t.Helper()
-	select {
-	case f, ok := <-r.frames:
-		require.True(r.t, ok, "the stream has ended: %v", r.err)
-		return f
-	case <-time.After(waittest.Patience):
-		require.Fail(r.t, "no event")
-		return ssetest.Frame{}
-	}
+	ok := false
+	waittest.Within(r.t, "the next event", func() { f, ok = <-r.frames })
+	require.True(r.t, ok, "the stream has ended: %v", r.err)
+	return f
 }
 
 // batch is the part of an "actions" event that these tests read.
@@ -371,19 +369,13 @@ func (r *streamReader) nextBatch() (b batch) {
 // rest returns the events up to the end of the stream, which must come.
 func (r *streamReader) rest() (frames []ssetest.Frame) {
 	r.t.Helper()
-	timeout := time.After(waittest.Patience)
-	for {
-		select {
-		case f, ok := <-r.frames:
-			if !ok {
-				require.NoError(r.t, r.err)
-				return frames
-			}
+	waittest.Within(r.t, "the stream", func() {
+		for f := range r.frames {
 			frames = append(frames, f)
-		case <-timeout:
-			require.Fail(r.t, "the stream does not end")
 		}
-	}
+	})
+	require.NoError(r.t, r.err)
+	return frames
 }
 
 // ask asks a server that does not run.

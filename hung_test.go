@@ -87,7 +87,7 @@ func (s *service) refuses(d door) {
 func TestRedis_mayHang(t *testing.T) {
 	t.Parallel() // it mostly waits
 	redis := redistest.Start(t)
-	s := start(t, withRedis(t, redis.URL()))
+	s := start(t, withRedis(redis.URL()))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	crowd := func(ask func(d door)) time.Duration {
 		var asking sync.WaitGroup
@@ -105,12 +105,10 @@ func TestRedis_mayHang(t *testing.T) {
 	took := crowd(s.refuses)
 	// Waiting twice takes eight seconds. A busy machine takes a while for so many requests.
 	assert.Less(t, took, inTime*3/2+5*busy, "as many that need no storage take %v", busy)
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
+	assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/healthz", ""))
 
 	redis.Resume()
-	waittest.Until(t, "the server is ready", func() bool {
-		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
-	})
+	waittest.Until(t, "the server is ready", s.isReady)
 	s.webhook(pageview("u3", "s1", "https://app.example.com/c"))
 }
 
@@ -160,8 +158,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 	}
 	post := func() reply { return s.do(http.MethodPost, "/webhook/acme", event(), "X-PostHog-Secret: "+acmeSecret) }
 	require.Equal(t, http.StatusOK, post().status)
-	isReady := func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }
-	waittest.Until(t, "the server is ready", isReady)
+	waittest.Until(t, "the server is ready", s.isReady)
 	fill()
 	for refused := 0; refused < 10; { // some may still fit after the first that does not
 		if refused++; post().status == http.StatusOK {
@@ -169,7 +166,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 		}
 		require.Less(t, posted, 10_000)
 	}
-	waittest.Until(t, "the server is not ready", func() bool { return !isReady() })
+	waittest.Until(t, "the server is not ready", func() bool { return !s.isReady() })
 	for name, r := range map[string]func() reply{
 		"ingest": post,
 		"SDK": func() reply {
@@ -190,7 +187,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 	assert.NotEmpty(t, before, "what is there can be read")
 
 	free()
-	waittest.Until(t, "the server is ready", isReady)
+	waittest.Until(t, "the server is ready", s.isReady)
 	posted = 20_000
 	require.Equal(t, http.StatusOK, post().status)
 	after := s.lookup("ada")["actions"].([]any)
@@ -199,7 +196,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 
 func TestRedis_mayBeFull(t *testing.T) {
 	redis := redistest.Start(t)
-	s := start(t, withRedis(t, redis.URL()))
+	s := start(t, withRedis(redis.URL()))
 	set := func(maxMemory string) {
 		require.NoError(t, redis.Client().ConfigSet(t.Context(), "maxmemory", maxMemory).Err())
 	}

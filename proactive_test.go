@@ -53,8 +53,8 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 					event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
 					at := []*service{s, other}[visits%2]
 					reporting.Go(func() {
-						assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event,
-							"X-PostHog-Secret: "+acmeSecret).status)
+						assert.Equal(t, http.StatusOK, at.status(http.MethodPost, "/webhook/acme", event,
+							"X-PostHog-Secret: "+acmeSecret))
 					})
 				}
 				reporting.Wait()
@@ -104,7 +104,7 @@ func TestProactive_suggestsLabels(t *testing.T) {
 			got := s.do(http.MethodPost, request[0], request[1], request[2])
 			assert.Equal(t, status, got.status, "%.100s: %s", request, got.body)
 		}
-		assert.Equal(t, http.StatusMethodNotAllowed, s.do(http.MethodGet, path, "", withAdminKey).status)
+		assert.Equal(t, http.StatusMethodNotAllowed, s.status(http.MethodGet, path, "", withAdminKey))
 	})
 	t.Run("by the model", func(t *testing.T) {
 		var asked string

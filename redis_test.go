@@ -18,7 +18,7 @@ import (
 func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
 	redis := redistest.Start(t)
 	d := newDesks()
-	servers := []*service{d.start(t, withRedis(t, redis.URL())), d.start(t, withRedis(t, redis.URL()))}
+	servers := []*service{d.start(t, withRedis(redis.URL())), d.start(t, withRedis(redis.URL()))}
 	answers := map[int]int{}
 	for i := range connector.MaxStrangeLinks + 10 {
 		s := servers[i%2]
@@ -39,22 +39,22 @@ func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
 func TestRedis_afterAFailoverServersAgree(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	a := start(t, withRedis(t, redis.URL()))
+	a := start(t, withRedis(redis.URL()))
 	first := a.register(`{"product_id":"initech"}`)
 	a.webhook(pageview("u1", "kept", "https://app.example.com/a"))
 	lose := redis.Snapshot()
 	a.webhook(pageview("u2", "lost", "https://app.example.com/b"))
 	require.ElementsMatch(t, []any{"kept", "lost"}, a.sessionIDs(nil))
 	second := a.register(`{"product_id":"initech","force":true}`)
-	require.Equal(t, http.StatusOK, a.do(http.MethodGet, "/sessions/initech", "", bearer(second["key"])).status)
+	require.Equal(t, http.StatusOK, a.status(http.MethodGet, "/sessions/initech", "", bearer(second["key"])))
 	a.register(`{"product_id":"hooli"}`)
 	lose()
-	for _, s := range []*service{a, start(t, withRedis(t, redis.URL()))} {
+	for _, s := range []*service{a, start(t, withRedis(redis.URL()))} {
 		assert.Equal(t, []any{"kept"}, s.sessionIDs(nil))
 		assert.Len(t, s.lookup("ada")["actions"], 1)
 		assert.NotContains(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "hooli")
-		assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/sessions/initech", "", bearer(first["key"])).status)
-		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/sessions/initech", "", bearer(second["key"])).status)
+		assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/sessions/initech", "", bearer(first["key"])))
+		assert.Equal(t, http.StatusUnauthorized, s.status(http.MethodGet, "/sessions/initech", "", bearer(second["key"])))
 	}
 }
 
@@ -63,7 +63,7 @@ func TestRedis_afterAFailoverServersAgree(t *testing.T) {
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	s := start(t, withRedis(t, redis.URL()))
+	s := start(t, withRedis(redis.URL()))
 	stream := s.stream("/stream/acme", bearer(acmeKey))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	assert.Equal(t, "https://app.example.com/a", stream.nextBatch().Actions[0]["raw_url"])
@@ -72,13 +72,11 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	for _, d := range doors() {
 		s.refuses(d)
 	}
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/metrics", "").status)
+	assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/healthz", ""))
+	assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/metrics", ""))
 
 	redis.Restart()
-	waittest.Until(t, "the server is ready", func() bool {
-		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
-	})
+	waittest.Until(t, "the server is ready", s.isReady)
 	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
 	assert.Equal(t, "https://app.example.com/b", stream.nextBatch().Actions[0]["raw_url"])
 	assert.Len(t, s.lookup("ada")["actions"], 2)
@@ -88,12 +86,12 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 func TestRedis_mayComeLater(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	before := start(t, withRedis(t, redis.URL())).register(`{"product_id":"initech"}`)
+	before := start(t, withRedis(redis.URL())).register(`{"product_id":"initech"}`)
 	redis.Kill()
-	s := start(t, withRedis(t, redis.URL()))
-	assert.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/readyz", "").status)
+	s := start(t, withRedis(redis.URL()))
+	assert.False(t, s.isReady())
 	lookup := func() int {
-		return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(before["key"])).status
+		return s.status(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(before["key"]))
 	}
 	ingest := func() int { return s.post(before, pageview("u1", "s1", "https://a.example/a")).status }
 	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
@@ -112,23 +110,22 @@ func TestRedis_mayComeLater(t *testing.T) {
 		})
 		assert.Equal(t, http.StatusOK, status, name)
 	}
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
+	assert.True(t, s.isReady())
 }
 
 // A registration at one server opens the product at the others at once. The credentials that it
 // replaces are void there, also for open streams.
 func TestRedis_sharesRegistrations(t *testing.T) {
 	redis := redistest.Start(t)
-	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
+	a, b := start(t, withRedis(redis.URL())), start(t, withRedis(redis.URL()))
 	first := a.register(`{"product_id":"initech"}`)
 	require.Equal(t, http.StatusOK, b.post(first, pageview("u1", "s1", "https://app.example.com/a")).status)
 	stream := b.stream("/stream/initech", bearer(first["key"]))
 	second := a.register(`{"product_id":"initech","force":true}`)
-	assert.Equal(t, http.StatusOK, b.do(http.MethodGet, "/users/initech/ada/live-activity", "",
-		bearer(second["key"])).status)
+	assert.Equal(t, http.StatusOK, b.status(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(second["key"])))
 	waittest.Until(t, "the old key is refused", func() bool {
-		return b.do(http.MethodGet, "/users/initech/ada/live-activity", "",
-			bearer(first["key"])).status == http.StatusUnauthorized
+		return b.status(http.MethodGet, "/users/initech/ada/live-activity", "",
+			bearer(first["key"])) == http.StatusUnauthorized
 	})
 	require.Equal(t, http.StatusOK, b.post(second, pageview("u2", "s1", "https://app.example.com/b")).status)
 	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")

@@ -19,7 +19,7 @@ func TestDataDir_survivesARestart(t *testing.T) {
 
 	s = start(t, withDataDir(dir))
 	assert.Equal(t, 2.0, s.lookup("ada")["count"], "the first lookup waits until the server has caught up")
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
+	assert.True(t, s.isReady())
 	resumed := s.stream("/stream/acme", bearer(acmeKey), "Last-Event-ID: "+first.ID)
 	assert.Equal(t, "https://app.example.com/b", resumed.nextBatch().Actions[0]["raw_url"])
 	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
@@ -29,8 +29,8 @@ func TestDataDir_survivesARestart(t *testing.T) {
 	assert.Equal(t, 2.0, third.Actions[0]["index"], "the session's count goes on")
 	assert.Equal(t, 3.0, s.lookup("ada")["count"])
 
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
-		bearer(initech["key"])).status)
-	assert.Equal(t, http.StatusConflict, s.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
-		withAdminKey).status)
+	assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/users/initech/ada/live-activity", "",
+		bearer(initech["key"])))
+	assert.Equal(t, http.StatusConflict, s.status(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
+		withAdminKey))
 }

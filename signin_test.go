@@ -130,8 +130,8 @@ func TestSignIn_endsWithTheKey(t *testing.T) {
 // Each server of a Redis takes the codes and tokens of the others.
 func TestSignIn_atAnyServer(t *testing.T) {
 	redis := redistest.Start(t)
-	a := start(t, withRedis(t, redis.URL()))
-	b := start(t, withRedis(t, redis.URL()), func(o *liveactivity.Options) { o.PublicURL = a.url })
+	a := start(t, withRedis(redis.URL()))
+	b := start(t, withRedis(redis.URL()), func(o *liveactivity.Options) { o.PublicURL = a.url })
 	client := a.do(http.MethodPost, "/oauth/register",
 		`{"redirect_uris": ["`+mcpCallback+`"]}`).json(t)["client_id"].(string)
 	query := fmt.Sprintf("/oauth/authorize?response_type=code&client_id=%s&redirect_uri=%s&code_challenge=%s&"+

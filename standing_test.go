@@ -112,7 +112,7 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 // With "none" a claim has no effect. A session's actions before its signed identity belong to that
 // user.
 func TestStanding_noneIgnoresClaims(t *testing.T) {
-	s := start(t, withIdentity("none"), withRedis(t, redistest.Start(t).URL()))
+	s := start(t, withIdentity("none"), withRedis(redistest.Start(t).URL()))
 	s.happens(false, "$pageview", "anon-1", "s", nil)
 	claim := map[string]any{"$anon_distinct_id": "anon-1", "$set": map[string]any{"email": mail}}
 	s.happens(false, "$identify", "ada", "s", claim)

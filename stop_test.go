@@ -2,8 +2,6 @@ package liveactivity_test
 
 import (
 	"bufio"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
-	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -40,33 +38,14 @@ func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T
 	assert.Contains(t, frames[0].Data, "https://app.example.com/last")
 }
 
-// Readers, fast or slow, get everything that was accepted, and then the end.
-func TestStop_givesEveryReaderEverything(t *testing.T) {
-	const batches = 100
-	s := start(t)
-	fast := s.stream("/stream/acme", bearer(acmeKey))
-	slow, startReading := s.openStream("/stream/acme?since=1", bearer(acmeKey))
-	filtered := s.stream("/stream/acme?since=1&session_id=s7", bearer(acmeKey))
-	var want []string
-	for i := range batches {
-		url := fmt.Sprintf("https://app.example.com/%s/%d", strings.Repeat("x", 500), i)
-		want = append(want, url)
-		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), url))
-	}
-	s.cancel()
-	startReading()
-	s.stop()
-	urls := func(frames []ssetest.Frame) (urls []string) {
-		for _, f := range frames {
-			var b batch
-			require.NoError(t, json.Unmarshal([]byte(f.Data), &b))
-			urls = append(urls, b.Actions[0]["raw_url"].(string))
-		}
-		return urls
-	}
-	assert.Equal(t, want, urls(fast.rest()))
-	assert.Equal(t, want, urls(slow.rest()))
-	assert.Equal(t, want[7:8], urls(filtered.rest()))
+// dial opens a connection to the server and writes the beginning of a request.
+func (s *service) dial(request string) net.Conn {
+	s.t.Helper()
+	conn := musttest.New(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))
+	s.t.Cleanup(func() { conn.Close() })
+	_, err := io.WriteString(conn, request)
+	require.NoError(s.t, err)
+	return conn
 }
 
 // Connections that were opened in advance and never used delay no stop.
@@ -76,20 +55,14 @@ func TestStop_endsIdleAndSilentConnectionsAndMCPClients(t *testing.T) {
 	require.NoError(t, err)
 	_, err = session.ListTools(t.Context(), nil)
 	require.NoError(t, err)
-	idle, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	require.NoError(t, err)
-	defer idle.Close()
-	_, err = io.WriteString(idle, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	require.NoError(t, err)
+	idle := s.dial("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, idle.SetReadDeadline(time.Now().Add(waittest.Patience)))
 	answer, err := http.ReadResponse(bufio.NewReader(idle), nil)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, answer.StatusCode)
 	_, err = io.Copy(io.Discard, answer.Body)
 	require.NoError(t, err)
-	silent, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	require.NoError(t, err)
-	defer silent.Close()
+	silent := s.dial("")
 	s.do(http.MethodGet, "/healthz", "") // by then the server knows of the silent one
 	s.stop()
 	_, err = idle.Read(make([]byte, 1))

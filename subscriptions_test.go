@@ -77,8 +77,8 @@ func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
 		assert.Equal(t, http.StatusOK, r.status)
 		assert.Contains(t, r.body, `"code":-32602`, uri)
 	}
-	assert.Equal(t, http.StatusUnauthorized, s.do("POST", "/mcp", listen, bearer("x"),
-		"Content-Type: application/json").status)
+	assert.Equal(t, http.StatusUnauthorized, s.status("POST", "/mcp", listen, bearer("x"),
+		"Content-Type: application/json"))
 }
 
 // A client of an older revision gets no promise of a subscription, because a server without
@@ -143,8 +143,8 @@ func TestMCP_endsSubscriptionsWithTheirGrant(t *testing.T) {
 	grants := s.ok(http.MethodGet, "/admin/grants/acme", "", withAdminKey).json(t)["grants"].([]any)
 	grant := grants[0].(map[string]any)
 	assertFields(t, grant, "grant_id", "client_id", "client_name", "redirect_host", "scope", "created_at", "last_used_at")
-	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/grants/acme/"+grant["grant_id"].(string), "",
-		withAdminKey).status)
+	require.Equal(t, http.StatusNoContent, s.status(http.MethodDelete, "/admin/grants/acme/"+grant["grant_id"].(string), "",
+		withAdminKey))
 	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	rest, _ := io.ReadAll(stream)

@@ -89,7 +89,7 @@ func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
 	post("u1")
 	follows(2, "initech")
 	require.Zero(t, n.gone.Load())
-	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	require.Equal(t, http.StatusNoContent, s.status(http.MethodDelete, "/admin/products/initech", "", withAdminKey))
 	waittest.Until(t, "the view is closed", func() bool { return n.gone.Load() == 1 })
 	initech = s.register(`{"product_id":"initech"}`)
 	post("u2")
@@ -120,7 +120,7 @@ func TestViews_ofAProductNeverOverlap(t *testing.T) {
 		}}
 	})
 	remove := func() {
-		require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+		require.Equal(t, http.StatusNoContent, s.status(http.MethodDelete, "/admin/products/initech", "", withAdminKey))
 	}
 	s.register(`{"product_id":"initech"}`)
 	waittest.Until(t, "the product has its view", func() bool { return began.Load() == 1 })
