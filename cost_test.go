@@ -13,8 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/liveactivity/liveactivity"
 )
 
 const crowdSize = 9000
@@ -27,8 +25,7 @@ func crowd() []byte {
 	padding := strings.Repeat("x", 130)
 	for i := range crowdSize {
 		fmt.Fprintf(&body, `{"event":"$pageview","uuid":"u%[1]d","distinct_id":"user%[1]d",`+
-			`"properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":%[2]q}},`,
-			i, padding)
+			`"properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":%[2]q}},`, i, padding)
 	}
 	fmt.Fprintf(&body, `{}],"api_key":%q}`, acmeToken)
 	return body.Bytes()
@@ -48,24 +45,6 @@ func TestService_allocatesLittleForAnEvent(t *testing.T) {
 	t.Logf("%d allocations, %d bytes", allocations, bytes)
 	assert.LessOrEqual(t, allocations, uint64(32))
 	assert.LessOrEqual(t, bytes, uint64(5_600)) // 300 of them its JSON, some 700 the race detector's
-}
-
-// BenchmarkEvent takes one event a request, as SDKs mostly send them.
-func BenchmarkEvent(b *testing.B) {
-	service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products})
-	require.NoError(b, err)
-	const event = `{"api_key":%q,"batch":[{"event":"$autocapture","properties":{"distinct_id":"u%[2]d",` +
-		`"$session_id":"s%[2]d",` +
-		`"$event_type":"click","$el_text":"Buy","$current_url":"https://app.example.com/x?t=1"},"uuid":"e%[3]d"}]}`
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		answer := httptest.NewRecorder()
-		body := strings.NewReader(fmt.Sprintf(event, acmeToken, n%1000, n))
-		service.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/batch/", body))
-		if answer.Code != http.StatusOK {
-			b.Fatal(answer.Body)
-		}
-	}
 }
 
 func zip(t testing.TB, body []byte) []byte {

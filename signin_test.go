@@ -2,7 +2,6 @@ package liveactivity_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -16,9 +15,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
 // mcpCallback is the redirect URI of the tests' clients.
@@ -84,7 +80,7 @@ func (s *service) signIn(key string) (session *mcp.ClientSession, token func() s
 // mcpStatus is the status of the answer to a token at /mcp.
 func (s *service) mcpStatus(token string) int {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/mcp", toolsList, bearer(token), asJSON).status
+	return s.status(http.MethodPost, "/mcp", toolsList, bearer(token), asJSON)
 }
 
 func TestSignIn_withTheOfficialClient(t *testing.T) {
@@ -96,16 +92,15 @@ func TestSignIn_withTheOfficialClient(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1.0, result.StructuredContent.(map[string]any)["count"])
 	for _, path := range []string{"/users/acme/ada/live-activity", "/sessions/acme", "/stream/acme", "/admin/products"} {
-		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, path, "", bearer(token())).status,
+		assert.Equal(t, http.StatusUnauthorized, s.status(http.MethodGet, path, "", bearer(token())),
 			"a token opens MCP only")
 	}
 	wrong := s.do(http.MethodPost, "/mcp", toolsList, bearer("wrong"), asJSON).header.Get("WWW-Authenticate")
 	assert.Contains(t, wrong, `error="invalid_token", error_description="wrong key`)
 	r := s.do(http.MethodPost, "/mcp", toolsList, bearer(acmeStream), asJSON)
 	assert.Equal(t, http.StatusForbidden, r.status)
-	assert.Equal(t, `Bearer error="insufficient_scope", scope="mcp", resource_metadata="`+s.url+`/.well-known/`+
-		`oauth-protected-resource/mcp"`,
-		r.header.Get("WWW-Authenticate"))
+	assert.Equal(t, `Bearer error="insufficient_scope", scope="mcp", resource_metadata="`+s.url+
+		`/.well-known/oauth-protected-resource/mcp"`, r.header.Get("WWW-Authenticate"))
 	assert.NotContains(t, s.log.String(), token())
 }
 
@@ -119,36 +114,10 @@ func TestSignIn_endsWithTheKey(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(old))
 	_, token = s.signIn(second["key"])
 	assert.Equal(t, http.StatusOK, s.mcpStatus(token()))
-	assert.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	assert.Equal(t, http.StatusNoContent, s.status(http.MethodDelete, "/admin/products/initech", "", withAdminKey))
 	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
 	third := s.register(`{"product_id":"initech"}`)
 	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
 	assert.Equal(t, http.StatusOK, s.mcpStatus(third["key"]))
 	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/initech", "", withAdminKey).json(t)["grants"])
-}
-
-// Each server of a Redis takes the codes and tokens of the others.
-func TestSignIn_atAnyServer(t *testing.T) {
-	redis := redistest.Start(t)
-	a := start(t, withRedis(redis.URL()))
-	b := start(t, withRedis(redis.URL()), func(o *liveactivity.Options) { o.PublicURL = a.url })
-	client := a.do(http.MethodPost, "/oauth/register",
-		`{"redirect_uris": ["`+mcpCallback+`"]}`).json(t)["client_id"].(string)
-	query := fmt.Sprintf("/oauth/authorize?response_type=code&client_id=%s&redirect_uri=%s&code_challenge=%s&"+
-		"code_challenge_method=S256",
-		client, url.QueryEscape(mcpCallback), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") // RFC 7636, appendix B
-	code := b.consent(b.url+query, acmeKey).Get("code")
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {client},
-		"redirect_uri":  {mcpCallback},
-		"code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}}
-	const isForm = "Content-Type: application/x-www-form-urlencoded"
-	tokens := a.do(http.MethodPost, "/oauth/token", form.Encode(), isForm).json(t)
-	access := tokens["access_token"].(string)
-	assert.Equal(t, http.StatusOK, b.mcpStatus(access))
-	renewal := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)},
-		"client_id": {client}}
-	assert.Equal(t, http.StatusOK, b.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status)
-	assert.Equal(t, http.StatusBadRequest, a.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status,
-		"it was used at the other")
-	assert.Equal(t, http.StatusUnauthorized, b.mcpStatus(access))
 }
