@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -70,44 +69,6 @@ func TestFollow_asksStorageForNothingAtRest(t *testing.T) {
 		f.views(t, "s", "b")
 		assert.Len(t, d.texts("7"), 2)
 	})
-}
-
-// BenchmarkFollow writes a note for each action, in 1000 conversations in turn, to a desk that
-// answers at once.
-func BenchmarkFollow(b *testing.B) {
-	const conversations = 1000
-	d := newDesk()
-	s := newService(b, musttest.New(memorylog.New(nil)),
-		Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Follow(ctx, "acme", musttest.New(eventlog.NewSource(s.store.log, "acme")))
-	}()
-	settled := func(n int) {
-		for d.count("note") < n {
-			runtime.Gosched()
-			time.Sleep(100 * time.Microsecond)
-		}
-	}
-	for i := range conversations {
-		s.visit(b, fmt.Sprint("s", i), "first")
-		s.linkAs(b, fmt.Sprint(i), fmt.Sprint("s", i), byWebhook)
-	}
-	settled(conversations)
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		s.visit(b, fmt.Sprint("s", n%conversations), "next")
-		if n++; n%conversations == 0 {
-			settled(conversations + n)
-		}
-	}
-	settled(conversations + n)
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "notes/s")
-	cancel()
-	<-done
 }
 
 // A linked conversation takes at most 1 KiB of memory, and one with notes to write to an absent

@@ -378,34 +378,18 @@ func roaming() []activity.Action {
 			typ, target = activity.TypePageview, activity.Target{}
 		}
 		actions[i] = activity.NewAction(typ, target, url)
-		actions[i].TimestampStart = activity.Seconds(noon.Add(time.Duration(i) * time.Second))
 	}
 	return actions
 }
 
-// everything returns every trigger of the package, in a sensible order.
-func everything() []proactive.Trigger {
-	return []proactive.Trigger{proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(),
-		proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
-}
-
-// A decision puts an action into a full window, makes the context of it and asks the triggers.
-func BenchmarkCore_Act(b *testing.B) {
-	act := acting(b, everything()...)
-	b.ReportAllocs()
-	for b.Loop() {
-		act()
-	}
-}
-
-// acting returns a function that lets a session with a full window do something, on
-// and on. It keeps going round the same pages, one action each 2 s.
-func acting(t testing.TB, triggers ...proactive.Trigger) func() {
-	core := newCore(t, triggers...)
+// A decision about an action in a full window makes one slice of URLs; the triggers allocate nothing.
+func TestCore_allocatesOnceUnlessATriggerMatches(t *testing.T) {
+	core := newCore(t, proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(),
+		proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{})
 	actions := roaming()
 	var window assistance.Window
 	i, now := 0, noon
-	act := func() {
+	act := func() { // it keeps going round the same pages, one action each 2 s
 		a := actions[i%len(actions)]
 		now = now.Add(2 * time.Second)
 		a.TimestampStart = activity.Seconds(now)
@@ -417,12 +401,6 @@ func acting(t testing.TB, triggers ...proactive.Trigger) func() {
 	for range 2 * assistance.WindowSize {
 		act()
 	}
-	require.Equal(t, assistance.WindowSize, len(window.Actions))
-	return act
-}
-
-// A decision makes one slice of URLs; the triggers allocate nothing.
-func TestCore_allocatesOnceUnlessATriggerMatches(t *testing.T) {
-	act := acting(t, everything()...)
+	require.Len(t, window.Actions, assistance.WindowSize)
 	assert.LessOrEqual(t, testing.AllocsPerRun(500, act), 1.0)
 }
