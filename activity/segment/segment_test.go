@@ -170,7 +170,7 @@ func TestDecode_times(t *testing.T) {
 
 // A batch states one time of sending for all of its events, and may come as an array.
 func TestDecode_batches(t *testing.T) {
-	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://x.example/"}}`
+	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://x.se/"}}`
 	for _, body := range []string{`{"batch":[` + page + `,null],"sentAt":"2026-11-23T03:57:00Z"}`, `[` + page + `,{}]`} {
 		sent := []bool{}
 		n := each(t, body, intake.Request{}, func(m *intake.Meaning) { sent = append(sent, !m.Sent.IsZero()) })
