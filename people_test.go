@@ -316,6 +316,22 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 2}, s.erase("/zoe"), "also the session that claims it")
 }
 
+// The address leads to one of a user's sessions only.
+func TestErase_reachesSessionsWithoutActions(t *testing.T) {
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		for _, id := range []string{"s1", "s2", "s3"} {
+			a.acts(id, "ada", id, "$identify", "/", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+		}
+		assert.Len(t, a.export("ada/export").Sessions, 3)
+		assert.Equal(t, liveactivity.Erased{Sessions: 3}, a.erase("?email="+mail))
+		for _, id := range []string{"s1", "s2", "s3"} {
+			c := b.context("session_id=" + id)
+			assert.Empty(t, c.UserID+c.Email, id)
+		}
+	})
+}
+
 // A user's server stated several addresses, and a session of the user without actions an earlier one.
 func TestErase_leavesNoEarlierAddress(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))

@@ -448,13 +448,15 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	defer m.mu.Unlock()
 	if u := m.users[productID][userID]; u != nil {
 		for _, s := range u.sessions {
-			if s.Session != "" && s.hasActionsOf(userID) {
+			if s.Session != "" {
 				ids = append(ids, s.Session)
 			}
 		}
 	}
 	for _, s := range m.visits(productID, userID) {
-		ids = append(ids, s.Session)
+		if !slices.Contains(ids, s.Session) { // it may have identified the user, too
+			ids = append(ids, s.Session)
+		}
 	}
 	if e := m.held.Find(productID, memoryKey{true, userID}); e != nil {
 		outside = e.Value.Records(oldest, m.maxEvents)

@@ -102,8 +102,8 @@ func TestMemory_forgetsTheOldestWriteFirst(t *testing.T) {
 	}
 }
 
-// An erasure names no session in which its user only signed in. The session's statement about the user goes all the
-// same, so a late action is the visitor's own, as in an engine that reads its log after the erasure.
+// An erasure may not name a session in which its user only signed in. The session's statement about the user goes all
+// the same, so a late action is the visitor's own, as in an engine that reads its log after the erasure.
 func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 2}))
 	now := time.Now()
@@ -112,9 +112,6 @@ func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	for n := range 3 { // more than are kept
 		addClick(t, m, "bob", "s", now.Add(time.Duration(n)*time.Microsecond))
 	}
-	ids, _, err := m.Sessions(t.Context(), "acme", "ada")
-	require.NoError(t, err)
-	assert.Empty(t, ids, "she did nothing there")
 	m.File("acme", recent.NewErasureFiling(&feed.Erasure{ProductID: "acme", UserID: "ada"}))
 	assert.Equal(t, 1, m.Users("acme"))
 	addClick(t, m, "anon", "s", now.Add(-time.Second))

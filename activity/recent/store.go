@@ -37,9 +37,9 @@ type Store interface {
 	// includes everything appended before the call. The caller owns the records.
 	Recent(ctx context.Context, productID string, of Subject, limit int) (Snapshot, error)
 
-	// Sessions returns the IDs of the sessions with actions that belong to the user or were
-	// appended with the user's ID, each once and in any order, and the user's actions outside
-	// sessions, oldest first. These are all of the user's actions, except in sessions that are
+	// Sessions returns the IDs of the sessions that identified the user, or have actions that belong
+	// to the user or were appended with the user's ID, each once and in any order, and the user's actions
+	// outside sessions, oldest first. These are all of the user's actions, except in sessions that are
 	// older than the newest sessions of the user, of which there are as many as actions are kept
 	// of a user. Actions of the sessions may have expired.
 	Sessions(ctx context.Context, productID, userID string) (ids []string, outside Records, err error)

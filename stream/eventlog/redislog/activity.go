@@ -228,7 +228,8 @@ func (u users) Sessions(
 		n += len(v.held)
 		for _, h := range v.held {
 			as := func(a recent.HeldAction) bool { return a.User == userID }
-			if h.Session != "" && (slices.ContainsFunc(h.Actions, as) ||
+			said := func(i recent.HeldIdentity) bool { return i.UserID == userID }
+			if h.Session != "" && (slices.ContainsFunc(h.Actions, as) || slices.ContainsFunc(h.Identities, said) ||
 				len(recent.RecordsOf(userID, []*recent.Held{h}, v.oldest, 1)) > 0) {
 				ids = append(ids, h.Session)
 			}
