@@ -114,8 +114,8 @@ type Event struct {
 	// ID is the source's own ID of the event, by which duplicates are dropped. It must not be
 	// empty.
 	ID string
-	// Time is the time of the event by the sender's clock. The sink corrects it using Sent
-	// and Received.
+	// Time is the time of the event by the sender's clock; zero means Received. The sink
+	// corrects it using Sent and Received.
 	Time time.Time
 	// ServerTime means that Time is by the service's clock instead.
 	ServerTime bool

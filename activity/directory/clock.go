@@ -63,13 +63,17 @@ type stamped struct {
 }
 
 // settle assigns times to the events of one request and appends them to settled in the order of
-// their stamps. It leaves out, counts and does not learn from events that happened more than ttl
-// before their arrival, or before the first point of a cut clock.
+// their stamps. An event without a time happened on arrival. It leaves out, counts and does not learn
+// from events that happened more than ttl before their arrival, or before the first point of a cut clock.
 func (c *clock) settle(settled, events []activity.Event, ttl time.Duration) (_ []activity.Event, expired int) {
 	var few [8]stamped
 	ordered := few[:0]
 	for i := range events {
-		ordered = append(ordered, stamped{&events[i], c.stamp(&events[i])})
+		e := &events[i]
+		if e.Time.IsZero() {
+			e.Time, e.ServerTime = arrival(e), true
+		}
+		ordered = append(ordered, stamped{e, c.stamp(e)})
 	}
 	settled = slices.Grow(settled, len(events))
 	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })
