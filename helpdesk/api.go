@@ -117,7 +117,8 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, r.Method, a.BaseURL+r.Path, bytes.NewReader(body))
+	address := a.BaseURL + "/" + strings.TrimPrefix(r.Path, "/")
+	request, err := http.NewRequestWithContext(ctx, r.Method, address, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", a.Desk, r.Op, err)
 	}

@@ -93,6 +93,15 @@ func TestAPI_sendsJSONAndDecodesTheAnswer(t *testing.T) {
 	}
 }
 
+func TestAPI_sendsItsCredentialsToNoOtherHost(t *testing.T) {
+	for _, path := range []string{"notes", ".evil.example/notes", "@evil.example/notes", ":80/notes"} {
+		api, desk := newAPI(answer(200, `{}`))
+		api.BaseURL = "https://desk.test"
+		require.NoError(t, api.Do(t.Context(), helpdesk.Request{Method: http.MethodGet, Path: path}, nil))
+		assert.Equal(t, "desk.test", desk.requests[0].URL.Host, path)
+	}
+}
+
 func TestAPI_sendsNoContentTypeWithoutABody(t *testing.T) {
 	api, desk := newAPI(answer(200, `not JSON, and not asked for`))
 	require.NoError(t, api.Do(t.Context(), helpdesk.Request{Op: "read", Method: http.MethodGet, Path: "/"}, nil))
