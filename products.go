@@ -2,6 +2,7 @@ package liveactivity
 
 import (
 	"cmp"
+	"os"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/productfile"
@@ -49,13 +50,16 @@ type URLs = registry.URLs
 // NewProduct returns a product with new secrets, and a key with all scopes for it.
 func NewProduct(productID string) (Product, Key) { return registry.NewProduct(productID) }
 
-// LoadFile reads a product file. It replaces ${NAME} inside strings by the result of lookupEnv, in most
-// programs [os.LookupEnv]. The Desks and Triggers in the options define the valid configurations; opts
+// LoadFile reads a product file. It replaces ${NAME} inside strings by the result of lookupEnv, which is
+// [os.LookupEnv] if nil. The Desks and Triggers in the options define the valid configurations; opts
 // may be nil. Warnings are about probable mistakes, and the error joins all mistakes. Both name the
 // file and the field.
 func LoadFile(
 	path string, lookupEnv func(string) (string, bool), opts *Options) (file File, warnings []string, err error,
 ) {
+	if lookupEnv == nil {
+		lookupEnv = os.LookupEnv
+	}
 	return productfile.Load(path, lookupEnv, cmp.Or(opts, &Options{}).extensions())
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,6 +73,16 @@ func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
 			assert.Equal(t, tt.want, named)
 		})
 	}
+}
+
+func TestLoadFile_takesSecretsFromTheEnvironmentByDefault(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "products.json")
+	const config = `{"products": [{"product_id": "acme", "webhook_secret": "${ACME}"}]}`
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	t.Setenv("ACME", acmeSecret)
+	got, _, err := liveactivity.LoadFile(file, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, acmeSecret, got.Products[0].WebhookSecret)
 }
 
 func TestNew_withoutOptionsServesNothingYet(t *testing.T) {
