@@ -1,6 +1,7 @@
 package proactive
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -103,13 +104,17 @@ type Result struct {
 func CheckTriggers(triggers ...Trigger) error {
 	m := options.Mistakes{Package: "proactive"}
 	known := map[string]bool{}
-	for _, t := range triggers {
-		if p, ok := t.(predicate); t == nil || ok && p.holds == nil {
-			m.Require(false, "trigger", "must not be nil")
+	for i, t := range triggers {
+		at, within := fmt.Sprintf("triggers[%d]", i), t
+		for changed, ok := t.(mapped); ok; changed, ok = within.(mapped) {
+			within = changed.Trigger
+		}
+		if p, ok := within.(predicate); within == nil || ok && p.holds == nil {
+			m.Require(false, at, "must not be nil")
 			continue
 		}
 		id := t.ID()
-		m.Require(id != "", "trigger id", "must not be empty")
+		m.Require(id != "", at+".ID", "must not be empty")
 		m.Require(id == "" || !known[id], "trigger "+id, "is a duplicate")
 		known[id] = true
 	}

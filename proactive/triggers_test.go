@@ -194,11 +194,14 @@ func TestTriggers_theFirstThatMatchesWins(t *testing.T) {
 func TestCheckTriggers_reportsEveryMistake(t *testing.T) {
 	no := func(proactive.TriggerContext) bool { return false }
 	err := proactive.CheckTriggers(nil, proactive.PingPong{}, proactive.Predicate("", no), proactive.PingPong{})
-	require.EqualError(t, err, `proactive: trigger must not be nil
-proactive: trigger id must not be empty
+	require.EqualError(t, err, `proactive: triggers[0] must not be nil
+proactive: triggers[2].ID must not be empty
 proactive: trigger canonical_url_ping_pong is a duplicate`)
 	require.NoError(t, proactive.CheckTriggers())
-	require.EqualError(t, proactive.CheckTriggers(proactive.Predicate("x", nil)), "proactive: trigger must not be nil")
+	for _, none := range []proactive.Trigger{proactive.Predicate("x", nil), proactive.Saying(proactive.Result{}, nil),
+		proactive.Within("/a", proactive.Saying(proactive.Result{}, proactive.Predicate("x", nil)))} {
+		require.EqualError(t, proactive.CheckTriggers(none), "proactive: triggers[0] must not be nil")
+	}
 }
 
 func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {
