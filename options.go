@@ -107,8 +107,8 @@ func (o *Options) Validate() error {
 	m.Require(isBaseURL(o.LocalURL), "LocalURL", aURL)
 	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
 	m.Add(proactive.CheckTriggers(o.Triggers...))
-	for _, view := range o.Views {
-		m.Require(view != nil, "Views", "must not be nil")
+	for i, view := range o.Views {
+		m.Require(view != nil, fmt.Sprintf("Views[%d]", i), "must not be nil")
 	}
 	return m.Err()
 }

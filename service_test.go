@@ -49,7 +49,7 @@ func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
 		}, []string{"products[0].product_id", "products[0].webhook_secret", "products[1].capture_tokens[0]", "keys[0].key",
 			"keys[0].external_id", "keys[1].key",
 			"Retention.TTL", "MaxEvents", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes", "AdminKey",
-			"PublicURL", "Heartbeat", "Views"}},
+			"PublicURL", "Heartbeat", "Views[0]"}},
 		"too little of everything": {func(o *liveactivity.Options) {
 			*o = liveactivity.Options{Retention: eventlog.Retention{TTL: 999 * time.Millisecond, MaxBytes: 65535,
 				StateMaxBytes: 65535}, Heartbeat: 99 * time.Millisecond}

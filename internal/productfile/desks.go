@@ -98,9 +98,9 @@ func addConfigErrors(p *strictjson.Problems, at string, err error) {
 func CheckKind(kind helpdesk.Kind, seen map[string]bool) string {
 	switch {
 	case !deskNames.MatchString(kind.Name) || kind.Name == notesField || kind.Name == proactiveField:
-		return fmt.Sprintf("must not have the name %.100q", kind.Name)
+		return fmt.Sprintf("must have a Name such as zendesk, not %.100q", kind.Name)
 	case seen[kind.Name]:
-		return fmt.Sprintf("must not have the name of another: %q", kind.Name)
+		return fmt.Sprintf("must not have the Name of another: %q", kind.Name)
 	case kind.Open == nil:
 		return "must have a function Open"
 	}

@@ -65,7 +65,7 @@ func (f File) Validate(with Extensions) []string {
 		}
 		for j, token := range product.CaptureTokens {
 			if tokens[token] {
-				p.Add("%s.capture_tokens[%d]: this token is a duplicate", at, j)
+				p.Add("%s.capture_tokens[%d]: is a duplicate", at, j)
 			}
 			tokens[token] = true
 		}
@@ -79,11 +79,11 @@ func (f File) Validate(with Extensions) []string {
 		at := fmt.Sprintf("keys[%d]", i)
 		checkKey(&p, at, key)
 		if keys[key.Key] && key.Key != "" {
-			p.Add("%s.key: this key is a duplicate", at)
+			p.Add("%s.key: is a duplicate", at)
 		}
 		keys[key.Key] = true
 		if !known[key.ExternalID] {
-			p.Add("%s.external_id: unknown product %q", at, key.ExternalID)
+			p.Add("%s.external_id: %q is not the ID of a product", at, key.ExternalID)
 		}
 	}
 	f.checkPublic(&p, tokens)
