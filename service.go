@@ -286,6 +286,12 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 // ServeHandler is like Serve, with another handler, such as a mux with [Service.Handler] at "/" beside
 // the program's own pages.
 func (s *Service) ServeHandler(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	wrong := options.Mistakes{Package: "liveactivity"}
+	wrong.Require(listener != nil, "listener", "must not be nil")
+	wrong.Require(handler != nil, "handler", "must not be nil")
+	if err := wrong.Err(); err != nil {
+		return err
+	}
 	service := serve.Service{Handler: handler, Stopping: s.Stopping, Run: []func(context.Context) error{s.Run}}
 	return serve.Serve(ctx, listener, service, s.log)
 }
