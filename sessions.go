@@ -15,7 +15,8 @@ import (
 
 // Errors of reads.
 var (
-	// ErrNotReady reports that the service has not caught up with its log yet.
+	// ErrNotReady reports that Run has not caught up with the log yet, or is not running, or that the
+	// context of the call or the service ended first.
 	ErrNotReady = presence.ErrNotReady
 	// ErrUnknownSession reports that a session has no action within the retention.
 	ErrUnknownSession = presence.ErrUnknownSession

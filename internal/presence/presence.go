@@ -27,7 +27,7 @@ import (
 // is registered again gets a new follower.
 
 // ErrNotReady means that the service has not caught up with its log yet.
-var ErrNotReady = errors.New("liveactivity: catching up with the log")
+var ErrNotReady = errors.New("liveactivity: the service has not caught up with its log, or Run is not running")
 
 // ErrUnknownSession means that a session had no activity within the retention.
 var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
