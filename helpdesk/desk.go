@@ -72,7 +72,7 @@ const (
 type Event struct {
 	Type           EventType
 	DeliveryID     string // unchanged when the desk retries
-	ConversationID string
+	ConversationID string // required of EventOpened and EventMessage
 	ContactID      string
 	Contact        Contact
 	Message        string // as plain text
@@ -103,8 +103,9 @@ type Kind struct {
 	// its label in metrics and logs: one lower-case word, such as "zendesk".
 	Name string
 
-	// Open makes a product's desk from its part of integration_config. It
-	// connects to nothing. Its error joins all mistakes, each a *ConfigError.
+	// Open makes a product's desk from its part of integration_config. It connects to nothing.
+	// Its error joins all mistakes, each a *ConfigError; the text of any other error is not
+	// shown, since it might hold a secret. The service's opts are not nil.
 	Open func(config json.RawMessage, opts *Options) (Desk, error)
 }
 

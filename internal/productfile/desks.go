@@ -1,6 +1,7 @@
 package productfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (x Extensions) Open(config map[string]json.RawMessage, opts *helpdesk.Optio
 		if !ok || kind.Open == nil { // nil is the program's mistake, reported by CheckKind
 			continue
 		}
-		desk, err := kind.Open(raw, opts)
+		desk, err := kind.Open(raw, cmp.Or(opts, &helpdesk.Options{}))
 		switch {
 		case err != nil:
 			addConfigErrors(&p, configPath+kind.Name, err)

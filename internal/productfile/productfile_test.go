@@ -189,7 +189,8 @@ func TestLoad_reportsTheMistakesOfADesk(t *testing.T) {
 			[]string{at, at + ".a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
+			desk := helpdesk.Kind{Name: "desk", Open: func(_ json.RawMessage, o *helpdesk.Options) (helpdesk.Desk, error) {
+				assert.Zero(t, *o, "the options are there")
 				return nil, tt.err
 			}}
 			path := productFile(t, integration(`"desk": {}`))
