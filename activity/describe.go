@@ -34,7 +34,7 @@ type Target struct {
 // results of [CleanURL]. The caller fills in times, identity and index. Any arguments are valid.
 func NewAction(typ string, target Target, rawURL string) Action {
 	a := actionOn(typ, rawURL)
-	a.Title, a.Description = words(typ, target, PageName(a.CanonicalURL))
+	a.Title, a.Description = words(cmp.Or(typ, "action"), target, PageName(a.CanonicalURL))
 	return a
 }
 
@@ -168,7 +168,7 @@ func words(typ string, target Target, page string) (title, description string) {
 	}
 	did := w.did + " "
 	if w.typ == "" {
-		did = "did a " + typ + " on "
+		did = "did " + article(typ) + typ + " on "
 	}
 	return titlePrefix(typ) + object, "User " + did + the + object + onPage(page)
 }

@@ -30,6 +30,9 @@ func TestNewAction_putsInWords(t *testing.T) {
 		{submit, "signup", "form", at, "Submit signup form", "submitted the signup form on the dashboard page"},
 		{submit, "", "form", at, "Submit form", "submitted a form on the dashboard page"},
 
+		{"", "", "", at, "Action element", "did an action on an element on the dashboard page"},
+		{"scroll", "", "list", at, "Scroll list", "did a scroll on a list on the dashboard page"},
+
 		{change, "plan", "select", at, "Change plan field", "changed the plan field on the dashboard page"},
 		{change, "", "field", at, "Change field", "changed a field on the dashboard page"},
 		{change, "", "input", at, "Change input", "changed an input on the dashboard page"},
