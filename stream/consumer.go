@@ -219,11 +219,13 @@ func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts
 	return c
 }
 
+const likeThis = "must be like https://live.example.com/stream/acme"
+
 // checkStreamURL parses a stream's URL, which may have a query of its own.
 func checkStreamURL(wrong *options.Mistakes, text string) url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		wrong.Require(false, "URL", "must be like https://live.example.com/stream/acme")
+		wrong.Require(false, "URL", likeThis)
 		return url.URL{}
 	}
 	query := u.Query()

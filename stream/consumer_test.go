@@ -189,6 +189,9 @@ func TestConsumer_triesAgainAfterEverythingElse(t *testing.T) {
 			assert.Equal(t, []string{"a"}, n.all())
 			assert.True(t, c.Connected())
 			assert.Positive(t, c.counted(t, "interruptions_total"))
+			if name == "an answer of HTML" {
+				assert.Contains(t, c.log.String(), "its URL must be like https://live.example.com/stream/acme")
+			}
 		})
 	}
 }

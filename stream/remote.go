@@ -263,7 +263,7 @@ func (c *connection) validate(res *http.Response) error {
 			return &RefusedError{Status: res.StatusCode, Detail: detailOf(res)}
 		}
 	case http.StatusOK:
-		return fmt.Errorf("stream: the server answers with %q, not with an event stream", kind)
+		return fmt.Errorf("stream: the server answers with %q, not with an event stream; its URL %s", kind, likeThis)
 	}
 	c.call.wait = schedule.AskedWait(res.Header, time.Now(), maxRetryAfter)
 	return fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
