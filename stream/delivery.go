@@ -17,7 +17,8 @@ func Permanent(err error) error { return schedule.Permanent(err) }
 
 // Delivery is an entry that must be acknowledged explicitly: the [Consumer]'s
 // cursor does not pass it before Done is called. Its methods are safe for
-// concurrent use.
+// concurrent use. Only a Consumer makes deliveries: the zero value panics, so test with
+// package streamtest.
 type Delivery struct {
 	Message
 	// More reports that further entries of the session follow from the log:

@@ -294,7 +294,7 @@ func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
 // SessionLinked links a session to a conversation, before or after its first
 // action, and returns before anything is written. Repeating a link returns
 // nil; if the session is linked to another conversation, SessionLinked changes
-// nothing and returns a *LinkError.
+// nothing and returns a *LinkError. It also fails if an ID is empty or ctx has ended.
 func (w *Writer) SessionLinked(ctx context.Context, sessionID, conversationID string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -309,7 +309,7 @@ func (w *Writer) SessionLinked(ctx context.Context, sessionID, conversationID st
 }
 
 // errEmptyLink reports a link without a session or a conversation.
-var errEmptyLink = errors.New("stream: a link needs a session id and a conversation id")
+var errEmptyLink = errors.New("stream: a link needs a session ID and a conversation ID")
 
 // LinkError reports that a session is linked to another conversation.
 type LinkError struct {
@@ -328,7 +328,7 @@ func (w *Writer) Flush(ctx context.Context) error { return w.scheduler.Flush(ctx
 
 // Run writes until ctx ends, and returns the error of ctx after every call in
 // flight has returned. The ctx of those calls ends with it; no further call
-// starts. The next Run, if any, writes the rest.
+// starts. Calls of Run must not overlap; the next one, if any, writes the rest.
 func (w *Writer) Run(ctx context.Context) error {
 	defer w.summaries.Wait()
 	return w.scheduler.Run(ctx)
