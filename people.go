@@ -16,7 +16,8 @@ type (
 	Person = person.Query
 	// PersonExport has all of a person's data, as documented for the endpoint.
 	PersonExport = person.Export
-	// Erased counts the data that an erasure removes.
+	// Erased counts the data that an erasure removes: Actions, Sessions, Conversations, and their notes
+	// as NotesRedacted and NotesLeft.
 	Erased = person.Erased
 )
 

@@ -44,7 +44,8 @@ type (
 	Notes = productfile.Notes
 )
 
-// URLs are the addresses of a service.
+// URLs are the addresses of a service, each a method: Base for SDKs, MCP, and of a product Webhook, Stream
+// and LiveActivity. Without a PublicURL and a LocalURL they are paths.
 type URLs = registry.URLs
 
 // NewProduct returns a product with new secrets, and a key with all scopes for it.
