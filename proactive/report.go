@@ -21,7 +21,8 @@ type Report struct {
 // Outcome is the content of a [Report].
 type Outcome string
 
-// The outcomes. Each is valid only in some states; see [ReportError].
+// The outcomes. Abandoned is valid in the state guidance, Progressed and Finished in guidance and reactive,
+// Dismissed in every state but conservative; else the report is a [ReportError].
 const (
 	// Dismissed means that the user does not want the offer or the guidance. No offer
 	// is made for 10 minutes, and 5 minutes longer each further time; after the third
@@ -45,7 +46,7 @@ var ErrNoConversation = errors.New("proactive: no conversation with assistance")
 // which is unchanged. A retry is pointless.
 type ReportError struct {
 	Outcome Outcome
-	State   string // such as "thinking"
+	State   string // "thinking", "proactive", "reactive", "guidance" or "conservative"
 }
 
 func (e *ReportError) Error() string {
