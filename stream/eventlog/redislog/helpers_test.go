@@ -147,6 +147,15 @@ func (r *reader) told() int {
 	return r.gaps
 }
 
+// gets waits until the newest entry that the reader has got has this ID.
+func (r *reader) gets(t testing.TB, id eventlog.ID) {
+	t.Helper()
+	waittest.Until(t, "the entry is read", func() bool {
+		got := r.read()
+		return len(got) > 0 && got[len(got)-1].ID == id
+	})
+}
+
 // has waits until the reader has got that many entries.
 func (r *reader) has(t testing.TB, n int) []eventlog.Entry {
 	t.Helper()
@@ -167,8 +176,7 @@ func (w *writer) write(ctx context.Context, log eventlog.Log, first, n int) erro
 		for {
 			e := []eventlog.Entry{eventlogtest.Entry(w.name, i)}
 			err := log.Append(ctx, acme, e)
-			var duplicate *eventlog.DuplicateError
-			if err == nil || errors.As(err, &duplicate) {
+			if err == nil || errors.As(err, new(*eventlog.DuplicateError)) {
 				w.acked = append(w.acked, e...)
 				break
 			}
@@ -199,31 +207,27 @@ func requireAll(t testing.TB, entries []eventlog.Entry, n int, writers ...*write
 
 // tailBytes returns the cost of the newest entries that this process has.
 func (l *Log) tailBytes() (total int64) {
-	for _, p := range l.products.All() {
-		p.mu.Lock()
-		total += p.tail.Bytes()
-		p.mu.Unlock()
-	}
+	l.each(func(p *product) { total += p.tail.Bytes() })
 	return total
 }
 
 // watched returns how many products readers wait for.
 func (l *Log) watched() (n int) {
-	for _, p := range l.products.All() {
-		p.mu.Lock()
+	l.each(func(p *product) {
 		if p.watched {
 			n++
 		}
-		p.mu.Unlock()
-	}
+	})
 	return n
 }
 
 // rest makes all products as quiet as they would be after that time.
-func (l *Log) rest(after time.Duration) {
+func (l *Log) rest(after time.Duration) { l.each(func(p *product) { p.news = p.news.Add(-after) }) }
+
+func (l *Log) each(do func(p *product)) {
 	for _, p := range l.products.All() {
 		p.mu.Lock()
-		p.news = p.news.Add(-after)
+		do(p)
 		p.mu.Unlock()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,42 +44,31 @@ func calls(log *Log, n int) map[string]func(context.Context) error {
 		"Append": func(ctx context.Context) error {
 			return log.Append(ctx, acme, []eventlog.Entry{eventlogtest.Entry("call", n)})
 		},
-		"Bounds": func(ctx context.Context) error {
-			_, err := log.Bounds(ctx, acme)
-			return err
-		},
+		"Bounds": func(ctx context.Context) error { return errorOf(log.Bounds(ctx, acme)) },
 		"Read": func(ctx context.Context) error {
-			_, err := log.Read(ctx, acme, eventlog.ID{Milli: 1}, make([]eventlog.Entry, 1))
-			var gap *eventlog.GapError
-			if errors.As(err, &gap) {
+			err := errorOf(log.Read(ctx, acme, eventlog.ID{Milli: 1}, make([]eventlog.Entry, 1)))
+			if errors.As(err, new(*eventlog.GapError)) {
 				return nil
 			}
 			return err
 		},
 		"Read of a product that is new": func(ctx context.Context) error {
-			_, err := log.Read(ctx, fmt.Sprint("new", n), eventlog.ID{Milli: 1 << 50}, make([]eventlog.Entry, 1))
-			return err
+			return errorOf(log.Read(ctx, fmt.Sprint("new", n), eventlog.ID{Milli: 1 << 50}, make([]eventlog.Entry, 1)))
 		},
 		"Recent": func(ctx context.Context) error {
-			_, err := log.Activity().Recent(ctx, acme, recent.Subject{UserID: "ada"}, 10)
-			return err
+			return errorOf(log.Activity().Recent(ctx, acme, recent.Subject{UserID: "ada"}, 10))
 		},
-		"Get": func(ctx context.Context) error {
-			_, err := log.Documents().Get(ctx, acme, "doc")
-			return err
-		},
+		"Get": func(ctx context.Context) error { return errorOf(log.Documents().Get(ctx, acme, "doc")) },
 		"Write": func(ctx context.Context) error {
-			_, err := log.Documents().Write(ctx, acme,
-				document.Put(document.Document{Name: fmt.Sprint("doc", n)}, nil, time.Hour))
-			return err
+			put := document.Put(document.Document{Name: fmt.Sprint("doc", n)}, nil, time.Hour)
+			return errorOf(log.Documents().Write(ctx, acme, put))
 		},
-		"List": func(ctx context.Context) error {
-			_, err := log.Documents().List(ctx, acme, "", "", 10)
-			return err
-		},
+		"List": func(ctx context.Context) error { return errorOf(log.Documents().List(ctx, acme, "", "", 10)) },
 		"Ping": log.Ping,
 	}
 }
+
+func errorOf(_ any, err error) error { return err }
 
 func TestOutage_makesEveryCallFailSoonAndThenWorkAgain(t *testing.T) {
 	t.Parallel()
@@ -86,9 +76,7 @@ func TestOutage_makesEveryCallFailSoonAndThenWorkAgain(t *testing.T) {
 		t.Run(outage.name, func(t *testing.T) {
 			server := redistest.Start(t)
 			log := open(t, server.URL(), nil)
-			for name, call := range calls(log, 0) {
-				require.NoError(t, call(t.Context()), name)
-			}
+			allWork(t, log, 0)
 			outage.begin(server)
 			for round := range 2 {
 				requireFailures(t, log, 100*(round+1))
@@ -104,6 +92,13 @@ func TestOutage_makesEveryCallFailSoonAndThenWorkAgain(t *testing.T) {
 			}
 			require.NotEmpty(t, log.Stats())
 		})
+	}
+}
+
+func allWork(t *testing.T, log *Log, n int) {
+	t.Helper()
+	for name, call := range calls(log, n) {
+		require.NoError(t, call(t.Context()), name)
 	}
 }
 
@@ -166,18 +161,12 @@ func TestOutage_ofAClusterNode(t *testing.T) {
 	require.NoError(t, w.write(t.Context(), log, 0, 20))
 	for i, node := range nodes {
 		node.Kill()
-		requireCall(t, func(ctx context.Context) error { return log.Ping(ctx) }, false)
+		waittest.Until(t, "a node is missed", func() bool { return log.Ping(t.Context()) != nil })
 		node.Restart()
 		require.NoError(t, w.write(t.Context(), log, 20*(i+1), 20*(i+2)))
-		requireCall(t, log.Ping, true)
+		waittest.Until(t, "all nodes answer", func() bool { return log.Ping(t.Context()) == nil })
 	}
 	requireAll(t, r.has(t, 80), 80, &w)
-}
-
-// requireCall waits until a call works, or does not.
-func requireCall(t *testing.T, call func(context.Context) error, works bool) {
-	t.Helper()
-	waittest.Until(t, fmt.Sprintf("works is %v", works), func() bool { return (call(t.Context()) == nil) == works })
 }
 
 // A server may start before its Redis.
@@ -203,27 +192,20 @@ func TestCluster_refusesWhileASlotMoves(t *testing.T) {
 	first := appendOne(t, log, entry("s", "ada"))
 	slot, err := nodes[0].Client().ClusterKeySlot(t.Context(), "{p:"+acme+"}").Result()
 	require.NoError(t, err)
-	ids := make([]string, len(nodes))
-	owner, other := -1, 0
-	for i, node := range nodes {
-		ids[i], err = node.Client().Do(t.Context(), "cluster", "myid").Text()
-		require.NoError(t, err)
-		if n, _ := node.Client().Exists(t.Context(), t.Name()+":{p:"+acme+"}:meta").Result(); n == 1 {
-			owner = i
-		}
-	}
+	owner := slices.IndexFunc(nodes, func(node *redistest.Server) bool {
+		return node.Client().Exists(t.Context(), t.Name()+":{p:"+acme+"}:meta").Val() == 1
+	})
 	require.GreaterOrEqual(t, owner, 0)
-	other = (owner + 1) % len(nodes)
+	other := (owner + 1) % len(nodes)
+	idOf := func(node int) string { return nodes[node].Client().Do(t.Context(), "cluster", "myid").Val().(string) }
 	move := func(node int, args ...any) {
 		t.Helper()
 		require.NoError(t, nodes[node].Client().Do(t.Context(), append([]any{"cluster", "setslot", slot}, args...)...).Err())
 	}
-	move(other, "importing", ids[owner])
-	move(owner, "migrating", ids[other])
+	move(other, "importing", idOf(owner))
+	move(owner, "migrating", idOf(other))
 	for range 3 {
-		require.Error(t, log.Append(t.Context(), acme, []eventlog.Entry{entry("s", "bob")}))
-		_, err := log.Documents().Write(t.Context(), acme, document.Put(document.Document{Name: "doc"}, nil, 0))
-		require.Error(t, err)
+		writesFail(t, log)
 	}
 	move(owner, "stable")
 	move(other, "stable")
@@ -233,14 +215,20 @@ func TestCluster_refusesWhileASlotMoves(t *testing.T) {
 	require.Empty(t, listed(t, log, ""))
 }
 
+// writesFail requires that neither bob's action nor a document can be written.
+func writesFail(t *testing.T, log *Log) {
+	t.Helper()
+	require.Error(t, log.Append(t.Context(), acme, []eventlog.Entry{entry("s", "bob")}))
+	put := document.Put(document.Document{Name: "doc"}, nil, 0)
+	require.Error(t, errorOf(log.Documents().Write(t.Context(), acme, put)))
+}
+
 func TestScripts_areSentAgainWhenRedisForgetsThem(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), nil)
 	for i := range 3 {
 		require.NoError(t, server.Client().ScriptFlush(t.Context()).Err())
-		for name, call := range calls(log, i) {
-			require.NoError(t, call(t.Context()), name)
-		}
+		allWork(t, log, i)
 	}
 	start := newest(t, log)
 	var writers []*writer
@@ -276,19 +264,14 @@ func TestFlush_isSurvived(t *testing.T) {
 	for round := range 3 {
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
 		if round == 1 {
-			for name, call := range calls(b, round) {
-				require.NoError(t, call(t.Context()), name)
-			}
+			allWork(t, b, round)
 			continue
 		}
 		id := appendOne(t, a, eventlogtest.Entry("s", 0)).ID
 		require.Positive(t, id.Compare(last))
 		last = id
 		for _, r := range readers {
-			waittest.Until(t, "the newest entry is read", func() bool {
-				got := r.read()
-				return got[len(got)-1].ID == id
-			})
+			r.gets(t, id)
 		}
 		next := write(t, b, put)
 		require.Greater(t, next, version)
@@ -309,9 +292,7 @@ func TestRefusal_isAnError(t *testing.T) {
 	refuses := func(t *testing.T, why string) {
 		t.Helper()
 		for range 3 {
-			require.Error(t, log.Append(t.Context(), acme, []eventlog.Entry{entry("s", "bob")}))
-			_, err := log.Documents().Write(t.Context(), acme, document.Put(document.Document{Name: "doc"}, nil, 0))
-			require.Error(t, err)
+			writesFail(t, log)
 			require.ErrorContains(t, log.Ping(t.Context()), why)
 		}
 		require.Equal(t, before, newest(t, log), "what is there can be read")
@@ -409,9 +390,7 @@ func TestRest_isFree(t *testing.T) {
 			}()
 		}
 	}
-	waittest.Until(t, "all products are watched", func() bool {
-		return a.watched() == products && b.watched() == products
-	})
+	waittest.Until(t, "all products are watched", func() bool { return a.watched()+b.watched() == 2*products })
 	read := func() {
 		for id, end := range ends { // as heartbeats do
 			for _, log := range []*Log{a, b} {

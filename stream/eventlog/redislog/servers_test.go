@@ -1,6 +1,7 @@
 package redislog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -25,30 +26,22 @@ import (
 // pair returns two logs in one space, as two servers have them.
 func pair(t *testing.T, url string, o *Options) (a, b *Log) {
 	t.Helper()
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := *cmp.Or(o, &Options{})
 	set.Prefix = t.Name()
 	return open(t, url, &set), open(t, url, &set)
 }
 
 func TestServers_areOne(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
-		run  func(t *testing.T, a, b *Log)
-	}{
-		{"a cursor goes from one to the other", testCursorMoves},
-		{"lookups find what the other filed, where it ends, and nothing that it erased", testLookupElsewhere},
-		{"a lease is held by one", testLeaseElsewhere},
-		{"closing one leaves the other open", testCloseOne},
-	}
 	onEach(t, func(t *testing.T, url string) {
-		for _, test := range tests {
-			t.Run(test.name, func(t *testing.T) {
+		for name, test := range map[string]func(t *testing.T, a, b *Log){
+			"a cursor goes from one to the other":                                          testCursorMoves,
+			"lookups find what the other filed, where it ends, and nothing that it erased": testLookupElsewhere,
+			"closing one leaves the other open":                                            testCloseOne,
+		} {
+			t.Run(name, func(t *testing.T) {
 				a, b := pair(t, url, nil)
-				test.run(t, a, b)
+				test(t, a, b)
 			})
 		}
 	})
@@ -104,20 +97,6 @@ func testLookupElsewhere(t *testing.T, a, b *Log) {
 		require.Empty(t, labels(t, log, "ada"))
 		require.Equal(t, [][]string{{"erased"}, {"erased"}, {"erased"}, {"erase"}}, eventlogtest.Told(t, log, acme))
 	}
-}
-
-func testLeaseElsewhere(t *testing.T, a, b *Log) {
-	lease, err := document.Acquire(t.Context(), a.Documents(), acme, "work", time.Minute)
-	require.NoError(t, err)
-	_, err = document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
-	require.ErrorIs(t, err, document.ErrHeld)
-	require.NoError(t, lease.Release(t.Context()))
-	next, err := document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
-	require.NoError(t, err)
-	require.Greater(t, next.Token(), lease.Token())
-	err = a.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
-	require.ErrorAs(t, err, new(*document.ConflictError))
-	require.NoError(t, b.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
 }
 
 func testCloseOne(t *testing.T, a, b *Log) {
@@ -275,15 +254,11 @@ func leastDuration(t *testing.T, client *redis.Client, calls func()) time.Durati
 // end of the test. The options may be nil.
 func open(t testing.TB, url string, o *Options) *Log {
 	t.Helper()
-	var set Options
-	if o != nil {
-		set = *o
-	}
-	if set.Prefix == "" {
-		set.Prefix = t.Name()
-	}
+	set := *cmp.Or(o, &Options{})
+	set.Prefix = cmp.Or(set.Prefix, t.Name())
 	log := opened(t, url, &set)
-	run(t, log)
+	stop := waittest.Run(t, func(ctx context.Context) error { return log.Run(ctx, nil) })
+	t.Cleanup(func() { require.NoError(t, stop()) })
 	return log
 }
 
@@ -294,13 +269,6 @@ func opened(t testing.TB, url string, o *Options) *Log {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, log.Release()) })
 	return log
-}
-
-// run runs the log until the end of the test.
-func run(t testing.TB, log *Log) {
-	t.Helper()
-	stop := waittest.Run(t, func(ctx context.Context) error { return log.Run(ctx, nil) })
-	t.Cleanup(func() { require.NoError(t, stop()) })
 }
 
 // onEach runs the test on every kind of Redis that there is: a single server,
