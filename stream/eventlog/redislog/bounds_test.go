@@ -23,10 +23,8 @@ import (
 // used returns how many bytes Redis uses for its keys.
 func used(t *testing.T, client *redis.Client) (bytes int64) {
 	t.Helper()
-	keys, err := client.Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
 	pipe := client.Pipeline()
-	for _, key := range keys {
+	for _, key := range client.Keys(t.Context(), "*").Val() {
 		pipe.MemoryUsage(t.Context(), key, 0)
 	}
 	sizes, err := pipe.Exec(t.Context())
@@ -174,14 +172,13 @@ func TestExpiry_goesByTheClockNotByTheIDs(t *testing.T) {
 	require.NoError(t, server.Client().HSet(t.Context(), "la:{p:acme}:meta", "newest", ahead.String()).Err())
 	e := appendOne(t, log, eventlogtest.Entry("s", 1))
 	require.Positive(t, e.ID.Compare(ahead))
-	for i := 2; ; i++ {
+	i := 1
+	waittest.Until(t, "the entry has expired", func() bool {
+		i++
 		appendOne(t, log, eventlogtest.Entry("s", i)) // so that the log does not expire as a whole
 		time.Sleep(200 * time.Millisecond)
-		if eventlogtest.Bounds(t, log, acme).TrimmedTo.Compare(e.ID) >= 0 {
-			break
-		}
-		require.Less(t, i, 100)
-	}
+		return eventlogtest.Bounds(t, log, acme).TrimmedTo.Compare(e.ID) >= 0
+	})
 	appendOne(t, log, eventlogtest.Entry("s", 1)) // its key is free again
 }
 
@@ -212,13 +209,12 @@ func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 	began := time.Now()
 	waittest.Together(64, func(i int) {
 		for range rounds {
-			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-			assert.Error(t, log.Append(ctx, acme, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
-			cancel()
-			ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
-			_, err := log.Documents().Write(ctx, acme, document.Put(document.Document{Name: fmt.Sprint("d", i)}, nil, 0))
-			assert.Error(t, err)
-			cancel()
+			all := calls(log, i)
+			for _, call := range []func(context.Context) error{all["Append"], all["Write"]} {
+				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+				assert.Error(t, call(ctx))
+				cancel()
+			}
 		}
 	})
 	assert.Less(t, time.Since(began), rounds*2*2*time.Second, "the client's own time-out is two seconds a call")
@@ -275,14 +271,7 @@ func TestTails_areBoundedTogether(t *testing.T) {
 	require.Greater(t, writer.tailBytes(), int64(total*3/4), "the room is used")
 	for _, log := range []*Log{writer, reader} {
 		for p := range products {
-			var after eventlog.ID
-			for read := 0; read < each; {
-				into := make([]eventlog.Entry, each)
-				n, err := log.Read(t.Context(), fmt.Sprint(p), after, into)
-				require.NoError(t, err)
-				require.Positive(t, n)
-				read, after = read+n, into[n-1].ID
-			}
+			require.Len(t, eventlogtest.ReadAll(t, log, fmt.Sprint(p), eventlog.ID{}, each), each)
 			require.LessOrEqual(t, log.tailBytes(), int64(total))
 		}
 	}
@@ -345,8 +334,7 @@ func TestDocuments_ofUnknownProductsTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	log := open(t, redistest.Start(t).URL(), nil)
 	for i := range 10 {
-		_, err := log.Documents().Get(t.Context(), fmt.Sprint("product", i), "doc")
-		require.NoError(t, err)
+		require.NoError(t, errorOf(log.Documents().Get(t.Context(), fmt.Sprint("product", i), "doc")))
 	}
 	require.Empty(t, log.products.All())
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -178,7 +179,8 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	if atOnce {
 		eventually(t, func() error { return appendDoc(log) })
 	}
-	eventually(t, func() error { return appendOther(t, log, i) })
+	other := []eventlog.Entry{entry(fmt.Sprint("other", i), "somebody")}
+	eventually(t, func() error { return log.Append(t.Context(), acme, other) })
 	server.Kill()
 	server.Restart()
 	if !atOnce {
@@ -226,15 +228,10 @@ func appendOther(t *testing.T, log *Log, i int) error {
 // eventually calls until Redis answers.
 func eventually(t *testing.T, call func() error) {
 	t.Helper()
-	var err error
-	for range 100 {
-		var duplicate *eventlog.DuplicateError
-		if err = call(); err == nil || errors.As(err, &duplicate) {
-			break
-		}
-		time.Sleep(tick)
-	}
-	require.NoError(t, err)
+	waittest.Until(t, "Redis answers", func() bool {
+		err := call()
+		return err == nil || errors.As(err, new(*eventlog.DuplicateError))
+	})
 }
 
 // requireSession requires that a new server shows so many entries and actions of a session, and its document.

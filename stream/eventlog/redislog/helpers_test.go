@@ -26,7 +26,6 @@ import (
 const (
 	acme = "acme"
 	page = "https://app.acme.example/reports/42"
-	tick = 5 * time.Millisecond
 )
 
 // appendOne appends an entry, which must work, and returns it with its ID.
