@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +22,7 @@ import (
 func fillLog(t testing.TB, l *Log, n int) []eventlog.Entry {
 	t.Helper()
 	entries := eventlogtest.Entries("a", n)
-	changes := make([]document.Change, n)
-	for i := range changes {
-		changes[i] = document.Put(document.Document{Name: fmt.Sprint(i)}, make([]byte, 100), time.Hour)
-	}
-	require.NoError(t, l.appends(entries, changes...)())
+	require.NoError(t, l.appends(entries, puts(n, 100, time.Hour, strconv.Itoa)...)())
 	return entries
 }
 
@@ -98,7 +94,7 @@ func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 				require.Empty(t, list(t, l, acme))
 				newest := given[len(given)-1].ID
 				require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, eventlogtest.Bounds(t, l, acme))
-				_, err := l.Read(t.Context(), acme, given[0].ID, make([]eventlog.Entry, 1))
+				err := errorOf(l.Read(t.Context(), acme, given[0].ID, make([]eventlog.Entry, 1)))
 				require.ErrorAs(t, err, new(*eventlog.GapError))
 				require.NoError(t, l.Release())
 				l = openLog(t, dir, nil)
@@ -167,10 +163,7 @@ func TestCommit_thatHangsBlocksNoOthers(t *testing.T) {
 		calls := []func() error{
 			func() error { return l.Append(ctx, acme, inFlight) },
 			func() error { return l.Append(ctx, acme, waiting) },
-			func() error {
-				_, err := l.Documents().Write(ctx, acme, document.Put(document.Document{Name: "a"}, nil, 0))
-				return err
-			},
+			func() error { return errorOf(l.Documents().Write(ctx, acme, puts(1, 0, 0, strconv.Itoa)...)) },
 			func() error { return l.Drop(ctx, acme, 0) },
 			func() error { return l.Ping(ctx) },
 			func() error { return l.Ping(ctx) },
@@ -194,11 +187,9 @@ func TestCommit_thatHangsBlocksNoOthers(t *testing.T) {
 		require.NoError(t, l.appends(waiting)())
 		require.Empty(t, list(t, l, acme))
 		require.NoError(t, l.Ping(t.Context()))
-		page := make([]eventlog.Entry, 10)
-		n, err := l.Read(t.Context(), acme, eventlog.ID{}, page)
-		require.NoError(t, err)
-		require.Equal(t, 3, n)
-		require.Equal(t, string(first.Data), string(page[0].Data))
+		there := eventlogtest.Retained(t, l, acme)
+		require.Len(t, there, 3)
+		require.Equal(t, string(first.Data), string(there[0].Data))
 		l.finish = (*bolt.Tx).Commit
 		requireTrueMemory(t, l, dir, nil)
 	})

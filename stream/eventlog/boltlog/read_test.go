@@ -66,8 +66,7 @@ func readAllOf(ctx context.Context, log *Log, each int) error {
 	dst := make([]eventlog.Entry, each+1)
 	for after.Compare(b.Newest) < 0 {
 		n, err := log.Read(ctx, acme, after, dst)
-		var gap *eventlog.GapError
-		if errors.As(err, &gap) {
+		if gap, ok := errors.AsType[*eventlog.GapError](err); ok {
 			if gap.TrimmedTo.Compare(after) <= 0 {
 				return fmt.Errorf("a gap up to %s for a reader at %s", gap.TrimmedTo, after)
 			}
