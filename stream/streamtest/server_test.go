@@ -113,9 +113,7 @@ func (r *reader) ends(t testing.TB, want error) {
 // waitConnected fails the test unless a reader connects.
 func waitConnected(t testing.TB, s *streamtest.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waittest.Patience)
-	defer cancel()
-	require.NoError(t, s.WaitConnected(ctx))
+	waittest.Within(t, "WaitConnected", func() { assert.NoError(t, s.WaitConnected(context.Background())) })
 }
 
 func click(label string) activity.BatchAction {
@@ -190,23 +188,34 @@ func TestServer_sendsAnyDataInOneLine(t *testing.T) {
 // The server answers like a real service, because it has the handler and the keys of one.
 func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "acme eu", Token: "secret"})
-	for url, authorized := range map[string]bool{s.URL(): false,
-		strings.Replace(s.URL(), "acme%20eu", "globex", 1): true} {
-		r := musttest.New(http.NewRequest(http.MethodGet, url, nil))
-		r.Header.Set("Authorization", "Bearer wrong")
-		status, detail := http.StatusUnauthorized, "Invalid or missing API key"
-		if authorized {
-			r.Header.Set("Authorization", "Bearer secret")
-			status, detail = http.StatusForbidden, "API key does not match product_id"
-		}
+	for _, tt := range []struct {
+		url, token, detail string
+		want               streamtest.Request
+	}{
+		{s.URL(), "wrong", "Invalid or missing API key", streamtest.Request{Status: 401}},
+		{strings.Replace(s.URL(), "acme%20eu", "globex", 1), "secret", "API key does not match product_id",
+			streamtest.Request{Status: 403, Authorized: true}},
+	} {
+		r := musttest.New(http.NewRequest(http.MethodGet, tt.url, nil))
+		r.Header.Set("Authorization", "Bearer "+tt.token)
 		response, err := s.Client().Do(r)
 		require.NoError(t, err)
-		refusedWith(t, response, status, detail)
+		refusedWith(t, response, tt.want.Status, tt.detail)
 		requests := s.Requests()
-		last := requests[len(requests)-1]
-		assert.Equal(t, []any{status, authorized}, []any{last.Status, last.Authorized})
+		tt.want.At = requests[len(requests)-1].At
+		assert.Equal(t, tt.want, requests[len(requests)-1])
 	}
 	assert.Zero(t, s.Connected())
+}
+
+// refused requests the stream, which the server must refuse.
+func refused(t *testing.T, s *streamtest.Server, status int, detail string) *http.Response {
+	t.Helper()
+	response, err := do(s, nil)
+	if assert.NoError(t, err) {
+		refusedWith(t, response, status, detail)
+	}
+	return response
 }
 
 // refusedWith checks an error response.
@@ -214,7 +223,7 @@ func refusedWith(t *testing.T, response *http.Response, status int, detail strin
 	t.Helper()
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	assert.NoError(t, err)
 	assert.Equal(t, status, response.StatusCode)
 	if detail != "" {
 		assert.JSONEq(t, `{"detail":"`+detail+`"}`, string(body))
@@ -222,8 +231,9 @@ func refusedWith(t *testing.T, response *http.Response, status int, detail strin
 	}
 }
 
+const unavailable = "The service cannot take this request just now; please repeat it."
+
 func TestServer_refuses(t *testing.T) {
-	const unavailable = "The service cannot take this request just now; please repeat it."
 	tests := map[string]struct {
 		status                        int
 		detail, retryAfter, challenge string
@@ -243,9 +253,7 @@ func TestServer_refuses(t *testing.T) {
 			before := len(s.Requests())
 			s.Refuse(tt.status, 2)
 			for range 2 {
-				response, err := do(s, nil)
-				require.NoError(t, err)
-				refusedWith(t, response, tt.status, tt.detail)
+				response := refused(t, s, tt.status, tt.detail)
 				assert.Equal(t, tt.retryAfter, response.Header.Get("Retry-After"))
 				assert.Equal(t, tt.challenge, response.Header.Get("WWW-Authenticate"))
 			}
@@ -267,18 +275,12 @@ func TestServer_refuses(t *testing.T) {
 
 func TestServer_refusesUntilItIsReset(t *testing.T) {
 	s := start(t, nil)
-	refused := func(status int) {
-		t.Helper()
-		response, err := do(s, nil)
-		require.NoError(t, err)
-		refusedWith(t, response, status, "")
-	}
 	s.Refuse(http.StatusInternalServerError, -1)
 	for range 5 {
-		refused(500)
+		refused(t, s, 500, "")
 	}
 	s.Refuse(http.StatusServiceUnavailable, 1)
-	refused(503)
+	refused(t, s, 503, "")
 	connect(t, s)
 	s.Refuse(http.StatusUnauthorized, -1)
 	s.Refuse(0, 0)
@@ -307,6 +309,14 @@ func TestServer_disconnects(t *testing.T) {
 	waitConnected(t, s)
 	assert.Equal(t, 1, s.Connected())
 	again.receives(t, "2")
+}
+
+// rest reads to the end of the stream, which must be clean.
+func (r *reader) rest(t testing.TB) string {
+	t.Helper()
+	rest, err := io.ReadAll(r.lines)
+	require.NoError(t, err)
+	return string(rest)
 }
 
 // A reader receives only whole events, each once, however often and whenever its connection is cut.
@@ -360,34 +370,23 @@ func TestServer_disconnectsAReaderThatDoesNotRead(t *testing.T) {
 	began := time.Now()
 	waittest.Until(t, "the reader is disconnected", func() bool { s.Disconnect(); return s.Connected() == 0 })
 	assert.Less(t, time.Since(began), eventlog.DefaultWriteTimeout)
-	_, err := io.Copy(io.Discard, r.lines)
-	require.NoError(t, err, "it gets what was in flight")
+	r.rest(t) // it gets what was in flight
 }
 
 func TestServer_tearsAnEvent(t *testing.T) {
-	tests := map[string]struct {
-		n    int
-		want func(frame string) string
-	}{
-		"before it":           {0, func(string) string { return "" }},
-		"in the id":           {5, func(frame string) string { return frame[:5] }},
-		"in the data":         {32, func(frame string) string { return frame[:32] }},
-		"before its last end": {1 << 20, func(frame string) string { return frame[:len(frame)-1] }},
-		"a negative number":   {-1, func(string) string { return "" }},
-	}
-	for name, tt := range tests {
+	for name, n := range map[string]int{"before it": 0, "in the id": 5, "in the data": 32, "before its last end": 1 << 20,
+		"a negative number": -1} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
 			before := s.SendRaw("before")
 			r := connect(t, s)
 			for r.next(t).Event != "heartbeat" {
 			}
-			s.Tear(tt.n)
+			s.Tear(n)
 			torn := s.SendRaw(`{"half":"an event"}`)
-			all, err := io.ReadAll(r.lines)
-			require.NoError(t, err)
-			rest := strings.ReplaceAll(string(all), "event: heartbeat\ndata: {}\n\n", "")
-			assert.Equal(t, tt.want("id: "+torn+"\ndata: {\"half\":\"an event\"}\n\n"), rest)
+			frame := "id: " + torn + "\ndata: {\"half\":\"an event\"}\n\n"
+			rest := strings.ReplaceAll(r.rest(t), "event: heartbeat\ndata: {}\n\n", "")
+			assert.Equal(t, frame[:max(0, min(n, len(frame)-1))], rest)
 			assert.Zero(t, s.Connected())
 
 			again := resume(t, s, before)
@@ -406,15 +405,8 @@ func TestServer_tearsOneEventOfMany(t *testing.T) {
 	s.SendRaw("3")
 	s.Tear(2)
 	s.Tear(3)
-	r := connect(t, s, "since", "1")
-	rest, err := io.ReadAll(r.lines)
-	require.NoError(t, err)
-	assert.Equal(t, "retry: 1000\nid", string(rest), "the first event of the answer")
-
-	r = resume(t, s, first)
-	rest, err = io.ReadAll(r.lines)
-	require.NoError(t, err)
-	assert.Equal(t, "retry: 1000\nid:", string(rest))
+	assert.Equal(t, "retry: 1000\nid", connect(t, s, "since", "1").rest(t), "the first event of the answer")
+	assert.Equal(t, "retry: 1000\nid:", resume(t, s, first).rest(t))
 	resume(t, s, first).receives(t, "2", "3")
 }
 
@@ -534,13 +526,7 @@ func TestServer_closesInTime(t *testing.T) {
 		"while it is stalled":          func(s *streamtest.Server) { connect(t, s); s.Stall(); s.SendRaw("1") },
 		"with requests that wait for it": func(s *streamtest.Server) {
 			s.Stall()
-			go func() {
-				response, err := do(s, nil)
-				if assert.NoError(t, err) {
-					refusedWith(t, response, http.StatusServiceUnavailable,
-						"The service cannot take this request just now; please repeat it.")
-				}
-			}()
+			go refused(t, s, 503, unavailable)
 			waittest.Until(t, "the request has come", func() bool { return len(s.Requests()) == 1 })
 		},
 	}
