@@ -114,7 +114,6 @@ func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 	}
 }
 
-// requireOrder checks that the titles 0 to n-1 of a session were noted in order.
 func requireOrder(t testing.TB, lines []string, sessionID string, n int) {
 	t.Helper()
 	var got, want []string
@@ -129,7 +128,6 @@ func requireOrder(t testing.TB, lines []string, sessionID string, n int) {
 	require.Equal(t, want, got)
 }
 
-// meter counts the bytes read from a body.
 type meter struct {
 	io.ReadCloser
 	read atomic.Int64

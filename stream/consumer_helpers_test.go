@@ -24,7 +24,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
-// running is a consumer at work.
 type running struct {
 	*stream.Consumer
 	metrics *prometheus.Registry
@@ -62,7 +61,6 @@ func (r *running) run() {
 	}()
 }
 
-// stop ends the consumer as its owner does.
 func (r *running) stop(t testing.TB) {
 	t.Helper()
 	r.cancel()
@@ -70,7 +68,6 @@ func (r *running) stop(t testing.TB) {
 	require.Equal(t, context.Canceled, r.err)
 }
 
-// hasEnded reports whether Run has returned.
 func (r *running) hasEnded() bool { return waittest.Fired(r.ended) }
 
 // counted returns a metric of the consumer, the sum of those with the label if one is given.
@@ -126,7 +123,6 @@ type fakeServer struct {
 	times    []time.Time
 }
 
-// fakeURL is the address of a fake server.
 const fakeURL = "http://live.test/stream/acme"
 
 func (f *fakeServer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -139,21 +135,18 @@ func (f *fakeServer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (f *fakeServer) client() *http.Client { return &http.Client{Transport: f} }
 
-// request returns the n-th request.
 func (f *fakeServer) request(n int) *http.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.requests[n]
 }
 
-// count returns how many requests there were.
 func (f *fakeServer) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.requests)
 }
 
-// waits returns the times between requests.
 func (f *fakeServer) waits() (waits []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +202,6 @@ func answered(status int, body string, header ...string) *http.Response {
 	return res
 }
 
-// streaming is an answer that is a stream.
 func streaming(req *http.Request, then error, chunks ...chunk) *http.Response {
 	res := answered(http.StatusOK, "", "Content-Type", "text/event-stream")
 	res.Body = &fakeBody{ctx: req.Context(), chunks: chunks, then: then}
@@ -225,10 +217,8 @@ func events(first int, data ...string) chunk {
 	return chunk{text: text.String()}
 }
 
-// answer is how a fake server answers a request.
 type answer func(req *http.Request) (*http.Response, error)
 
-// sends is an answer that is a stream.
 func sends(then error, chunks ...chunk) answer {
 	return func(req *http.Request) (*http.Response, error) {
 		return streaming(req, then, slices.Clone(chunks)...), nil
@@ -261,14 +251,12 @@ func (f *fakeServer) after(answers ...answer) *fakeServer {
 	return inTurn(append(answers, then)...)
 }
 
-// consume starts a consumer of the server.
 func (f *fakeServer) consume(t testing.TB, handlers stream.Handlers, opts stream.ConsumerOptions) *running {
 	t.Helper()
 	opts.Client = f.client()
 	return startConsumer(t, fakeURL, handlers, opts)
 }
 
-// many returns the data of n entries.
 func many(n int, of func(i int) string) []string {
 	data := make([]string, n)
 	for i := range data {
@@ -282,7 +270,6 @@ func serving(chunks ...chunk) *fakeServer { return inTurn(sends(nil, chunks...),
 
 const product = "acme"
 
-// inBubble runs a subtest in a bubble.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }

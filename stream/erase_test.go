@@ -24,7 +24,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// clicksOf is a batch of clicks of a user in a session.
 func clicksOf(session, user string, labels ...string) activity.Batch {
 	var actions []activity.Action
 	for _, label := range labels {

@@ -14,13 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// message is an event that the handler of the client is called with.
 type message struct {
 	id, name string
 	data     []byte // nil for none
 }
 
-// parsed is a stream as a client behind a guard parses it.
 type parsed struct {
 	messages []message
 	id       string // the last id that an event ended with
@@ -82,7 +80,6 @@ func parse(t testing.TB, max int, in ...[]byte) (got parsed) {
 	return got
 }
 
-// divided cuts text into pieces of at most size bytes.
 func divided(text []byte, size int) (pieces [][]byte) {
 	for len(text) > size {
 		pieces = append(pieces, text[:size])
@@ -419,7 +416,6 @@ func FuzzEventGuard(f *testing.F) {
 	})
 }
 
-// cutBy cuts text into pieces of these sizes, and a last piece with the rest.
 func cutBy(text, sizes []byte) (pieces [][]byte) {
 	for _, size := range sizes {
 		n := min(int(size), len(text))

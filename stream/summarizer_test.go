@@ -33,12 +33,10 @@ func clicked(sessionID string, labels ...string) activity.Batch {
 	return activitytest.NewBatch(product, sessionID, "ada", actions...)
 }
 
-// clickedTimes is a batch of n clicks of a session on one button.
 func clickedTimes(sessionID string, n int) activity.Batch {
 	return clicked(sessionID, slices.Repeat([]string{"x"}, n)...)
 }
 
-// labels returns the labels that a batch's actions clicked.
 func labels(b activity.Batch) string {
 	list := make([]string, len(b.Actions))
 	for i, a := range b.Actions {
@@ -104,7 +102,6 @@ func (m *fakeModel) answer(ctx context.Context, prompt string) (string, error) {
 	return fmt.Sprint("summary ", len(m.prompts)), nil
 }
 
-// lastPrompt returns the newest prompt of the model.
 func (m *fakeModel) lastPrompt() string { return m.prompts[len(m.prompts)-1] }
 
 // overwriting is a function that notes the summaries it is given.
@@ -133,7 +130,6 @@ func (o *overwriting) overwrite(ctx context.Context, s stream.Summary) error {
 	return nil
 }
 
-// summing is a summarizer with everything around it.
 type summing struct {
 	*stream.Summarizer
 	*journal
@@ -150,7 +146,6 @@ func newSumming(opts stream.SummarizerOptions) *summing {
 	return s
 }
 
-// add adds batches, which must not fail.
 func (s *summing) add(t testing.TB, batches ...activity.Batch) {
 	t.Helper()
 	for _, b := range batches {

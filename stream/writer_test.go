@@ -24,7 +24,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// writing is a writer that runs, with everything around it.
 type writing struct {
 	*stream.Writer
 	*journal
@@ -72,7 +71,6 @@ func whileWriting(t *testing.T, opts *stream.WriterOptions, test func(t *testing
 	synctest.Test(t, func(t *testing.T) { test(t, startWriting(t, opts)) })
 }
 
-// startWriting returns a writer that runs until the test ends.
 func startWriting(t *testing.T, opts *stream.WriterOptions) *writing {
 	t.Helper()
 	w := newWriting(t, opts)
@@ -87,7 +85,6 @@ func (w *writing) run(t *testing.T) {
 	t.Cleanup(func() { w.stopped(t) })
 }
 
-// stopped ends Run.
 func (w *writing) stopped(t *testing.T) {
 	t.Helper()
 	require.ErrorIs(t, w.stop(), context.Canceled)

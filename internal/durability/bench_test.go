@@ -61,7 +61,6 @@ func request(n, size, users int) []activity.Event {
 	return events
 }
 
-// record records the n-th request.
 func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int) error {
 	_, err := recorder.Record(ctx, "acme", request(n, size, users))
 	return err
@@ -205,7 +204,6 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 	})
 }
 
-// usedMemory returns the memory that a Redis server reports.
 func usedMemory(b *testing.B, server *redistest.Server) float64 {
 	b.Helper()
 	info, err := server.Client().Info(b.Context(), "memory").Result()

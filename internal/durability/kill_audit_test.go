@@ -27,7 +27,6 @@ func (s *storm) demand(sv *server, path, bearer string) (answer, error) {
 	}
 }
 
-// lookup asks a server for a user's actions.
 func (s *storm) lookup(sv *server, user string) ([]action, error) {
 	a, err := s.demand(sv, lookupPath(user), bearer)
 	if err != nil {
@@ -40,7 +39,6 @@ const bearer = "Authorization: Bearer " + productKey
 
 func lookupPath(user string) string { return "/users/" + product + "/" + user + "/live-activity" }
 
-// actions reads the answer to a lookup.
 func (a answer) actions(where, user string) ([]action, error) {
 	var live struct{ Actions []action }
 	if err := json.Unmarshal(a.body, &live); err != nil || a.status != http.StatusOK {

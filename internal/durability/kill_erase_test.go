@@ -45,14 +45,12 @@ func TestKill_erasures(t *testing.T) {
 	}
 }
 
-// eraser erases people on the servers of a storm.
 type eraser struct {
 	*killer
 	redis        *redistest.Server // nil for a file
 	erased, kept []string
 }
 
-// awaitAll waits until the servers are ready.
 func (e *eraser) awaitAll() {
 	for i := range e.servers {
 		e.ready(i)

@@ -57,7 +57,6 @@ const (
 	fillPages    = 1000
 )
 
-// fileKiller kills the one server of a storm.
 type fileKiller struct{ *killer }
 
 // auditEvery is the number of kills between two audits.

@@ -115,7 +115,6 @@ func (g *guild) follow(ctx context.Context) {
 // tick is the pause between two looks at a condition.
 const tick = 10 * time.Millisecond
 
-// add takes the log's next entries.
 func (g *guild) add(entries []eventlog.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,14 +158,12 @@ func (g *guild) await(what string, is func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// failure returns a mistake in the log, if there is one.
 func (g *guild) failure() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.wrong
 }
 
-// String describes the state for a failed test.
 func (g *guild) String() string {
 	last, n := g.newest()
 	var b strings.Builder
@@ -294,10 +291,8 @@ type worker struct {
 	lives []*proctest.Process
 }
 
-// life returns the worker's process.
 func (w *worker) life() *proctest.Process { return w.lives[len(w.lives)-1] }
 
-// deeds returns the deeds of all lives.
 func (w *worker) deeds() (all []deed) {
 	for _, life := range w.lives {
 		for line := range strings.Lines(life.Stdout.String()) {

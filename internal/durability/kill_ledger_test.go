@@ -58,7 +58,6 @@ type action struct {
 	UserID    string  `json:"user_id"`
 }
 
-// micros returns a time in microseconds.
 func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
 // last returns the ID of the entry received last, empty before the first.

@@ -80,7 +80,6 @@ const (
 	noteTime = 30 * time.Second
 )
 
-// noteKiller kills servers that write notes.
 type noteKiller struct {
 	*killer
 	redis    *redistest.Server // nil for a file
@@ -93,7 +92,6 @@ type noteKiller struct {
 	caught, pauses int
 }
 
-// inFlight is a note that is being written.
 type inFlight struct {
 	server int
 	goOn   chan struct{}
@@ -126,7 +124,6 @@ func newNoteKiller(s *storm) *noteKiller {
 	return k
 }
 
-// serveDesk answers a server's request.
 func (k *noteKiller) serveDesk(server int, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

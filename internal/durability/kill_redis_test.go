@@ -68,14 +68,12 @@ func testKillRedis(t *testing.T, servers int, nodes []*redistest.Server, faults 
 // longPause is longer than servers wait for Redis.
 const longPause = 5 * time.Second
 
-// redisKiller kills the servers of a storm, and their Redis.
 type redisKiller struct {
 	*killer
 	nodes      []*redistest.Server // of Redis
 	redisKills int
 }
 
-// fault causes one fault.
 func (k *redisKiller) fault() {
 	switch p := k.rng.IntN(20); {
 	case p < 11:
@@ -110,7 +108,6 @@ func (k *redisKiller) stopServer() {
 	k.restart(i)
 }
 
-// node returns a node of Redis.
 func (k *redisKiller) node() *redistest.Server { return k.nodes[k.rng.IntN(len(k.nodes))] }
 
 // killRedis kills a node, runs meanwhile, and starts the node again.
@@ -223,7 +220,6 @@ func (b *balancer) ask(timeout time.Duration, method, path, body string,
 	return a, where, errors.Join(errNobody, err)
 }
 
-// errNobody says that no server takes a request.
 var errNobody = errors.New("no server takes it")
 
 // isClosed reports whether an error says that the connection failed or was closed, which the client

@@ -15,7 +15,6 @@ type registry struct {
 	products []registered
 }
 
-// registered is an acknowledged registration.
 type registered struct {
 	ProductID     string `json:"product_id"`
 	Key           string `json:"key"`

@@ -65,7 +65,6 @@ func (c *sender) run() {
 	}
 }
 
-// once sends one request.
 func (c *sender) once() {
 	c.storm.calm.RLock()
 	defer c.storm.calm.RUnlock()
@@ -109,7 +108,6 @@ func (c *sender) page(r *request, in session) *page {
 	return p
 }
 
-// uuid returns a random UUID of the generator.
 func (c *sender) uuid() string {
 	var id uuid.UUID
 	for i := range id {
@@ -119,7 +117,6 @@ func (c *sender) uuid() string {
 	return id.String()
 }
 
-// old returns an acknowledged page.
 func (c *sender) old() *page {
 	pages := c.sent[c.rng.IntN(len(c.sent))].pages
 	return pages[c.rng.IntN(len(pages))]

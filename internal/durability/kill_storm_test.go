@@ -85,7 +85,6 @@ func newStorm(t *testing.T, servers int, args ...string) *storm {
 	return s
 }
 
-// errTestEnds ends a storm that did not fail.
 var errTestEnds = errors.New("the test ends")
 
 // start starts a server's process, which ends with the test at the latest.
@@ -144,7 +143,6 @@ func (s *storm) end() {
 	s.require(nil)
 }
 
-// String counts the checks and their data.
 func (s *storm) String() string {
 	pages, requests, retries := s.truth.counts()
 	resumed := 0
@@ -158,17 +156,14 @@ func (s *storm) String() string {
 		pages, requests, retries, len(s.registry.all()), s.lookups.Load(), resumed)
 }
 
-// any returns one of the servers.
 func (s *storm) any(rng *rand.Rand) *server { return s.servers[rng.IntN(len(s.servers))] }
 
-// answer is a server's answer.
 type answer struct {
 	status     int
 	retryAfter string
 	body       []byte
 }
 
-// errDown says that a server is down.
 var errDown = errors.New("not listening")
 
 // ask sends a request with headers given as "Name: value", and reads the whole answer. Without an
@@ -327,7 +322,6 @@ const stopTime = 15 * time.Second
 // streamsCut is the log message of a server that could not send its streams all of their data.
 const streamsCut = "streams were cut off"
 
-// killer kills the servers of a storm, and starts them again.
 type killer struct {
 	*storm
 	rng   *rand.Rand
@@ -338,13 +332,10 @@ func newKiller(s *storm) *killer {
 	return &killer{storm: s, rng: s.dice.generator()}
 }
 
-// life returns a server's process.
 func (k *killer) life(i int) *proctest.Process { return k.servers[i].life.Load() }
 
-// restart starts a server whose process is gone.
 func (k *killer) restart(i int) { k.start(k.servers[i]) }
 
-// ready waits until a server listens.
 func (k *killer) ready(i int) { k.life(i).URL() }
 
 // kill kills a server, which may be starting.

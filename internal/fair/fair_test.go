@@ -40,7 +40,6 @@ func put(c *cache, product, key string) {
 	c.Trim(product)
 }
 
-// kept returns which of the keys are kept.
 func kept(t testing.TB, c *cache, product string, keys ...string) string {
 	t.Helper()
 	var found []string

@@ -307,7 +307,6 @@ func TestMeter_writesOnTopOfAnEarlierWriteThatIsLate(t *testing.T) {
 	assert.Equal(t, accepted(1), b.total(t))
 }
 
-// counting is a store that counts its writes.
 type counting struct {
 	watchtest.Store
 	writes atomic.Int64

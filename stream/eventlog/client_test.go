@@ -49,7 +49,6 @@ var (
 	transports = []transport{takenOver, shared, overHTTP2}
 )
 
-// byEach runs a test for each of these ways.
 func byEach(t *testing.T, ways []transport, test func(t *testing.T, tr transport)) {
 	t.Helper()
 	for _, tr := range ways {
@@ -199,14 +198,12 @@ func (s *service) raw(t testing.TB, request string) net.Conn {
 
 func (s *service) rawSubscribe(t testing.TB) net.Conn { return s.raw(t, "GET /stream/"+product) }
 
-// subscription is an open stream.
 type subscription struct {
 	response *http.Response
 	events   *ssetest.Reader
 	cancel   context.CancelFunc
 }
 
-// subscribe opens a stream.
 func (s *service) subscribe(t testing.TB, query string, header http.Header) *subscription {
 	t.Helper()
 	sub, err := s.open(query, header)
@@ -239,7 +236,6 @@ func (s *subscription) read() (ssetest.Frame, error) {
 	return s.events.Next()
 }
 
-// next returns the next event, which must come.
 func (s *subscription) next(t testing.TB) ssetest.Frame {
 	t.Helper()
 	e, err := s.read()
@@ -323,27 +319,22 @@ func (tp *tape) end() error {
 	return tp.err
 }
 
-// metric returns the sum of a metric over its labels.
 func (s *service) metric(t testing.TB, name string) float64 {
 	t.Helper()
 	return metricstest.Sum(t, s.metrics, name)
 }
 
-// readers returns how many streams are open.
 func (s *service) readers(t testing.TB) int {
 	return int(s.metric(t, "liveactivity_stream_subscribers"))
 }
 
-// hasReaders waits until n streams are open.
 func (s *service) hasReaders(t testing.TB, n int) {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("there are %d readers", n), func() bool { return s.readers(t) == n })
 }
 
-// lastEventID is the header of a reader that resumes.
 func lastEventID(id string) http.Header { return http.Header{"Last-Event-Id": {id}} }
 
-// query encodes name and value pairs.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

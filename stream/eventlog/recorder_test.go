@@ -32,7 +32,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// recording is a recorder and the log that it records into.
 type recording struct {
 	*eventlog.Recorder
 	log   *watchtest.Log
@@ -47,7 +46,6 @@ func newRecording(t testing.TB) *recording {
 	return r
 }
 
-// amend changes the directory's record of a session.
 func (r *recording) amend(t testing.TB, sessionID string, change func(*directory.Session)) {
 	t.Helper()
 	err := musttest.New(directory.New(r.log.Documents(), 0)).Amend(t.Context(), product, sessionID, nil,
@@ -133,7 +131,6 @@ func identifies(sessionID, userID, email string, second float64) activity.Event 
 	return e
 }
 
-// seconds returns a time as the tests' sessions count it.
 func seconds(after float64) float64 {
 	return activity.Seconds(noon.Add(time.Duration(after * float64(time.Second))))
 }

@@ -65,7 +65,6 @@ func followSource(t *testing.T, log eventlog.Log, after string, since time.Time,
 // text returns the data of an entry that says something.
 func text(say string) []byte { return fmt.Appendf(nil, `{"type":"summary","summary":%q}`, say) }
 
-// lineOf returns an event in a line.
 func lineOf(t *testing.T, e feed.Event) string {
 	switch e.Kind {
 	case feed.Gap:

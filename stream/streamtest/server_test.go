@@ -28,7 +28,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// reader is an open stream.
 type reader struct {
 	*http.Response
 	lines *ssetest.Reader
@@ -61,7 +60,6 @@ func do(s *streamtest.Server, header http.Header, params ...string) (*http.Respo
 	return s.Client().Do(r)
 }
 
-// connect opens the stream.
 func connect(t testing.TB, s *streamtest.Server, params ...string) *reader {
 	t.Helper()
 	return resume(t, s, "", params...)
@@ -85,7 +83,6 @@ func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *re
 
 func (r *reader) close() { _ = r.Body.Close() }
 
-// next returns the next event, or fails the test.
 func (r *reader) next(t testing.TB) ssetest.Frame {
 	t.Helper()
 	e, err := r.lines.Next()
@@ -110,7 +107,6 @@ func (r *reader) ends(t testing.TB, want error) {
 	require.ErrorIs(t, err, want, "%+v", e)
 }
 
-// waitConnected fails the test unless a reader connects.
 func waitConnected(t testing.TB, s *streamtest.Server) {
 	t.Helper()
 	waittest.Within(t, "WaitConnected", func() { assert.NoError(t, s.WaitConnected(context.Background())) })
@@ -218,7 +214,6 @@ func refused(t *testing.T, s *streamtest.Server, status int, detail string) *htt
 	return response
 }
 
-// refusedWith checks an error response.
 func refusedWith(t *testing.T, response *http.Response, status int, detail string) {
 	t.Helper()
 	defer response.Body.Close()

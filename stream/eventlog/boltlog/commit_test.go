@@ -287,7 +287,6 @@ func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 	})
 }
 
-// click returns an entry of one click of a user.
 func click(t testing.TB, user string) eventlog.Entry {
 	t.Helper()
 	return eventlogtest.BatchEntry(t, activitytest.NewBatch(acme, "s of "+user, user,

@@ -89,7 +89,6 @@ func contentOf(log *Log, productID string) (c content, err error) {
 	return c, err
 }
 
-// whatIsIn returns everything that the file in dir holds.
 func whatIsIn(dir string) (map[string]content, error) {
 	log, err := Open(dir, &Options{TailBytes: 2 << 10})
 	if err != nil {
@@ -170,7 +169,6 @@ func tryDamaged(dir string, file []byte, want map[string]content) error {
 	return use(dir)
 }
 
-// use writes to the file in dir and reads it.
 func use(dir string) error {
 	log, err := Open(dir, nil)
 	if err != nil {

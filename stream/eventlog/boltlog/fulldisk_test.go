@@ -105,7 +105,6 @@ func (k *noted) fill(log *Log, round int) []eventlog.Entry {
 	}
 }
 
-// verify reads everything.
 func (k *noted) verify(log *Log) error {
 	got, err := contentOf(log, acme)
 	if err != nil {

@@ -80,7 +80,6 @@ func TestLog_isAsTheModel(t *testing.T) {
 	}
 }
 
-// step does something and checks the result.
 func (m *model) step() {
 	id := m.ids[m.random.IntN(2)]
 	m.log.finish = m.ending()

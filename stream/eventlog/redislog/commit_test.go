@@ -192,7 +192,6 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	return true
 }
 
-// appendOnlyFile returns the path of the server's append-only file.
 func appendOnlyFile(t *testing.T, server *redistest.Server) string {
 	t.Helper()
 	dir := server.Client().ConfigGet(t.Context(), "dir").Val()["dir"]

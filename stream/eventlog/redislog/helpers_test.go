@@ -65,7 +65,6 @@ func labels(t testing.TB, log *Log, user string) (titles []string) {
 	return titles
 }
 
-// write changes documents, which must work.
 func write(t testing.TB, log *Log, changes ...document.Change) document.Version {
 	t.Helper()
 	version, err := log.Documents().Write(t.Context(), acme, changes...)
@@ -81,7 +80,6 @@ func listed(t testing.TB, log *Log, prefix string) []document.Document {
 	return docs
 }
 
-// readsNothing requires that there is nothing after an ID, and no gap.
 func readsNothing(t testing.TB, log *Log, productID string, after eventlog.ID) {
 	t.Helper()
 	n, err := log.Read(t.Context(), productID, after, make([]eventlog.Entry, 1))
@@ -89,13 +87,11 @@ func readsNothing(t testing.TB, log *Log, productID string, after eventlog.ID) {
 	require.Zero(t, n)
 }
 
-// newest returns the log's newest ID.
 func newest(t testing.TB, log *Log) eventlog.ID {
 	t.Helper()
 	return eventlogtest.Bounds(t, log, acme).Newest
 }
 
-// data returns the data of entries.
 func data(entries []eventlog.Entry) []string {
 	list := make([]string, len(entries))
 	for i, e := range entries {
@@ -113,7 +109,6 @@ type reader struct {
 	ended chan struct{} // closed in the end
 }
 
-// follow starts a reader.
 func follow(t testing.TB, log eventlog.Log, after eventlog.ID) *reader {
 	r := &reader{ended: make(chan struct{})}
 	source := musttest.New(eventlog.NewSource(log, acme))
@@ -132,14 +127,12 @@ func follow(t testing.TB, log eventlog.Log, after eventlog.ID) *reader {
 	return r
 }
 
-// read returns the entries that the reader has got so far.
 func (r *reader) read() []eventlog.Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got[:len(r.got):len(r.got)]
 }
 
-// told returns how many gaps the reader was told of.
 func (r *reader) told() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +148,6 @@ func (r *reader) gets(t testing.TB, id eventlog.ID) {
 	})
 }
 
-// has waits until the reader has got that many entries.
 func (r *reader) has(t testing.TB, n int) []eventlog.Entry {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("%d entries are read", n), func() bool { return len(r.read()) >= n })

@@ -364,7 +364,6 @@ type onWrite func()
 
 func (f onWrite) Write(line []byte) (int, error) { f(); return len(line), nil }
 
-// readOnly is the answer of a replica.
 type readOnly struct{}
 
 func (readOnly) Error() string { return "READONLY You can't write against a read only replica." }
