@@ -140,11 +140,8 @@ func BenchmarkFootprint(b *testing.B) {
 	fill := func(b *testing.B, log eventlog.Log) (data float64) {
 		recorder := musttest.New(eventlog.NewRecorder(log, nil))
 		fillConcurrently(b, actions, func(n int) error { return record(b.Context(), recorder, n, 1, users) })
-		bounds, err := log.Bounds(b.Context(), "acme")
-		require.NoError(b, err)
-		entries := make([]eventlog.Entry, 1)
-		_, err = log.Read(b.Context(), "acme", bounds.TrimmedTo, entries)
-		require.NoError(b, err)
+		bounds, entries := musttest.New(log.Bounds(b.Context(), "acme")), make([]eventlog.Entry, 1)
+		musttest.New(log.Read(b.Context(), "acme", bounds.TrimmedTo, entries))
 		return float64(len(entries[0].Data))
 	}
 	report := func(b *testing.B, unit string, bytes float64) { b.ReportMetric(bytes/actions, unit+"/action") }

@@ -48,8 +48,11 @@ func TestKill_fileWhileItIsMade(t *testing.T) {
 	}
 }
 
-// births is the number of files created.
-const births = 10
+const (
+	births     = 10   // files created
+	auditEvery = 40   // kills
+	filler     = 2000 // the number of the client that fills the log
+)
 
 // The size of the log before the killing begins, so that reading it takes a while.
 const (
@@ -58,9 +61,6 @@ const (
 )
 
 type fileKiller struct{ *killer }
-
-// auditEvery is the number of kills between two audits.
-const auditEvery = 40
 
 // round kills the server at some moment and starts it again.
 func (k *fileKiller) round() {
@@ -114,6 +114,3 @@ func (s *storm) fill(requests, pages int) {
 	}
 	s.require(nil)
 }
-
-// filler is the number of the client that fills the log.
-const filler = 2000

@@ -42,11 +42,14 @@ func TestKill_leases(t *testing.T) {
 	g.end()
 }
 
-// leaseRounds is the number of times that the holder meets every fault.
-const leaseRounds = 2
-
-// leaseTTL is short, so that the tests are.
-const leaseTTL = time.Second
+const (
+	leaseRounds = 2                           // of every fault that the holder meets
+	leaseTTL    = time.Second                 // short, so that the tests are
+	tick        = 10 * time.Millisecond       // between two looks at a condition
+	pace        = 3 * time.Millisecond        // of a holder, between two numbers
+	afterwards  = 20                          // writes after the lease is lost; they succeed only while it is free
+	holderVar   = "LIVEACTIVITY_LEASE_HOLDER" // makes this program a holder, with its value for configuration
+)
 
 // guild is the processes that compete for a lease, and the log of their work.
 type guild struct {
@@ -66,18 +69,10 @@ func newGuild(t *testing.T, workers int) *guild {
 	t.Helper()
 	// The data survives a kill, though not a loss of power, and the test wants many writes.
 	g := &guild{t: t, rng: newDice(t).generator(), redis: redistest.Start(t, "--appendfsync", "no")}
-	var err error
-	g.log, err = redislog.Open(g.redis.URL(), nil)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	var following sync.WaitGroup
-	following.Go(func() { _ = g.log.Run(ctx, nil) }) // returns nil
-	following.Go(func() { g.follow(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		following.Wait()
-		require.NoError(t, g.log.Release())
-	})
+	g.log = musttest.New(redislog.Open(g.redis.URL(), nil))
+	t.Cleanup(func() { require.NoError(t, g.log.Release()) })
+	waittest.Run(t, func(ctx context.Context) error { return g.log.Run(ctx, nil) })
+	waittest.Run(t, g.follow)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(g)
@@ -93,27 +88,20 @@ func newGuild(t *testing.T, workers int) *guild {
 // start starts a worker's process, which ends with the test at the latest.
 func (g *guild) start(w *worker) {
 	g.t.Helper()
-	config, err := json.Marshal(holder{Name: w.name, RedisURL: g.redis.URL()})
-	require.NoError(g.t, err)
-	self, err := os.Executable()
-	require.NoError(g.t, err)
-	cmd := exec.Command(self)
-	_, err = cmd.StdinPipe() // its end ends the holder
-	require.NoError(g.t, err)
+	config := musttest.New(json.Marshal(holder{Name: w.name, RedisURL: g.redis.URL()}))
+	cmd := exec.Command(musttest.New(os.Executable()))
+	musttest.New(cmd.StdinPipe()) // its end ends the holder
 	w.lives = append(w.lives, proctest.Launch(g.t, cmd, []string{holderVar + "=" + string(config)}))
 }
 
 // follow reads the log until ctx ends and looks for mistakes in it.
-func (g *guild) follow(ctx context.Context) {
+func (g *guild) follow(ctx context.Context) error {
 	source := musttest.New(eventlog.NewSource(g.log, jobProduct))
-	_ = source.Entries(ctx, eventlog.ID{}, func(_ eventlog.ID, entries []eventlog.Entry) error {
+	return source.Entries(ctx, eventlog.ID{}, func(_ eventlog.ID, entries []eventlog.Entry) error {
 		g.add(entries)
 		return nil
 	})
 }
-
-// tick is the pause between two looks at a condition.
-const tick = 10 * time.Millisecond
 
 func (g *guild) add(entries []eventlog.Entry) {
 	g.mu.Lock()
@@ -305,9 +293,6 @@ func (w *worker) deeds() (all []deed) {
 	return all
 }
 
-// holderVar makes this program a holder: a process that works under a lease. Its value is the holder's configuration.
-const holderVar = "LIVEACTIVITY_LEASE_HOLDER"
-
 // holder works whenever it has the lease. It writes its deeds to its standard output, a [deed] to a line.
 type holder struct {
 	Name     string `json:"name"`
@@ -371,13 +356,6 @@ func runHolder(config string) int {
 	}
 	return 0
 }
-
-// pace is the time that a holder waits between two numbers.
-const pace = 3 * time.Millisecond
-
-// afterwards is the number of writes that a holder tries after it has lost its lease. They succeed
-// only while the lease is free.
-const afterwards = 20
 
 // work writes numbers while the lease lasts, and tries to go on when it is over.
 func (h *holder) work(ctx context.Context, lease *document.Lease) error {

@@ -13,8 +13,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 )
 
-// silence is how long a stream may be silent; heartbeats come each second.
-const silence = 15 * time.Second
+const (
+	silence = 15 * time.Second // of a stream, at most; heartbeats come each second
+	hops    = 2000             // events, on average, after which a reader goes to another server
+)
 
 // stream opens the product's stream and calls each with its events until that or the stream ends. The cursor is the
 // ID of the event received last, empty for the beginning of the log.
@@ -102,14 +104,11 @@ func (r *reader) run() {
 	}
 }
 
-// errWrong says that a stream broke a promise.
-var errWrong = errors.New("the stream is wrong")
-
-// hops is the number of events, on average, after which a reader goes to another server.
-const hops = 2000
-
-// errHop says that a reader goes to another server.
-var errHop = errors.New("going to another server")
+var (
+	errWrong  = errors.New("the stream is wrong") // it broke a promise
+	errHop    = errors.New("going to another server")
+	errEnough = errors.New("read enough")
+)
 
 func (r *reader) take(f ssetest.Frame) error {
 	r.mu.Lock()
@@ -153,9 +152,6 @@ func (r *reader) has(log *ledger) error {
 		}
 	}
 }
-
-// errEnough ends a stream that was read far enough.
-var errEnough = errors.New("read enough")
 
 // history returns a server's log up to the page.
 func (s *storm) history(sv *server, end *page) (*ledger, error) {

@@ -65,8 +65,10 @@ func testKillRedis(t *testing.T, servers int, nodes []*redistest.Server, faults 
 		k.redisKills, s)
 }
 
-// longPause is longer than servers wait for Redis.
-const longPause = 5 * time.Second
+const (
+	longPause = 5 * time.Second // longer than servers wait for Redis
+	rollings  = 3               // times that all the servers are replaced
+)
 
 type redisKiller struct {
 	*killer
@@ -154,9 +156,6 @@ func TestKill_rollingRestart(t *testing.T) {
 	t.Logf("%d restarts, the slowest stop took %s; %d requests went on to another server; %s",
 		rollings*len(k.servers), slowest.Round(time.Millisecond), s.balancer.moved.Load(), s)
 }
-
-// rollings is the number of times that all the servers are replaced.
-const rollings = 3
 
 // replace stops a server, starts one of this version, waits until it takes requests, and
 // returns how long the stop took.

@@ -85,7 +85,10 @@ func newStorm(t *testing.T, servers int, args ...string) *storm {
 	return s
 }
 
-var errTestEnds = errors.New("the test ends")
+var (
+	errTestEnds = errors.New("the test ends")
+	errDown     = errors.New("not listening")
+)
 
 // start starts a server's process, which ends with the test at the latest.
 func (s *storm) start(sv *server) *proctest.Process {
@@ -163,8 +166,6 @@ type answer struct {
 	retryAfter string
 	body       []byte
 }
-
-var errDown = errors.New("not listening")
 
 // ask sends a request with headers given as "Name: value", and reads the whole answer. Without an
 // answer it returns an error.
@@ -297,8 +298,11 @@ func upTo(rng *rand.Rand, limit time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(limit)))
 }
 
-// patience is how long a test waits for an expected event.
-const patience = 30 * time.Second
+const (
+	patience   = 30 * time.Second       // for an expected event
+	stopTime   = 15 * time.Second       // the ten seconds that a server promises, and some for a busy machine
+	streamsCut = "streams were cut off" // logged by a server that could not send its streams all of their data
+)
 
 // server is a place where the command runs, is killed and runs again.
 type server struct {
@@ -315,12 +319,6 @@ func (s *server) url() (string, bool) {
 	}
 	return "", false
 }
-
-// stopTime bounds the time of a stop: the ten seconds that a server promises, and some for a busy machine.
-const stopTime = 15 * time.Second
-
-// streamsCut is the log message of a server that could not send its streams all of their data.
-const streamsCut = "streams were cut off"
 
 type killer struct {
 	*storm
