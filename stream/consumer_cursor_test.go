@@ -114,11 +114,7 @@ func place(t testing.TB, text string) string {
 func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
-		cursor := &memoryCursor{t: t}
-		cursor.saving = func(text string) (error, bool) {
-			n.add("saved")
-			return nil, false
-		}
+		cursor := &memoryCursor{t: t, saving: func(string) (error, bool) { n.add("saved"); return nil, false }}
 		handlers := stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
 			n.add("%s, %s", b.Actions[0].Title, place(t, cursor.saved()))
 			return nil
@@ -161,22 +157,19 @@ func TestConsumer_waitsForItsCursor(t *testing.T) {
 func TestConsumer_goesOnWhereItsCursorIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
-		data := []string{"1", "2", "3"}
-		for run := range 4 {
+		all := []string{"1", "2", "3", "4", "5"}
+		for run, want := range []struct {
+			query, lastID string
+			entries       []string
+		}{{"since=0", "", all[:3]}, {"", "3", all[3:4]}, {"", "4", all[4:]}} {
 			var n notes
-			s := resuming(data...)
+			s := resuming(all[:3+run]...)
 			c := s.consume(t, n.raw(), stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)})
 			synctest.Wait()
 			c.stop(t)
-			if run == 0 {
-				assert.Equal(t, "0", s.request(0).URL.Query().Get("since"))
-				assert.Equal(t, data, n.all())
-			} else {
-				assert.Empty(t, s.request(0).URL.RawQuery)
-				assert.Equal(t, strconv.Itoa(len(data)-1), s.request(0).Header.Get("Last-Event-ID"))
-				assert.Equal(t, data[len(data)-1:], n.all())
-			}
-			data = append(data, strconv.Itoa(len(data)+1))
+			assert.Equal(t, want.entries, n.all())
+			assert.Equal(t, want.query, s.request(0).URL.RawQuery)
+			assert.Equal(t, want.lastID, s.request(0).Header.Get("Last-Event-ID"))
 		}
 	})
 }
@@ -281,24 +274,22 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 				return nil
 			}}
 			cursor := &memoryCursor{t: t}
-			opts := stream.ConsumerOptions{Client: resuming(data...).client(), Since: time.Unix(0, 0), IdleTimeout: forever,
-				MaxPending: 64}
+			s := resuming(data...)
+			opts := stream.ConsumerOptions{Since: time.Unix(0, 0), IdleTimeout: forever, MaxPending: 64}
 			if restart {
 				opts.Cursor = cursor
 			}
-			c := startConsumer(t, fakeURL, handlers, opts)
+			c := s.consume(t, handlers, opts)
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			assert.Len(t, others.all(), entries*9/10)
 			assert.Empty(t, n.all())
 			assert.Less(t, len(cursor.saved()), 100)
-			assert.Zero(t, c.counted(t, "pending"), "nothing of it is kept")
-			assert.InDelta(t, 1, c.counted(t, "behind"), 0)
 			assert.Positive(t, c.counted(t, "parked_total"))
-			assert.InDelta(t, len(failures.all()), c.counted(t, "handler_failures_total"), 0)
+			c.counts(t, map[string]float64{"pending": 0, "behind": 1, "handler_failures_total": float64(len(failures.all()))})
 			if restart {
 				c.stop(t)
-				startConsumer(t, fakeURL, handlers, opts)
+				s.consume(t, handlers, opts)
 				time.Sleep(time.Minute)
 			}
 			away.Store(false)
@@ -342,18 +333,16 @@ func TestConsumer_reportsThatASessionWhichIsBehindHasLostEntries(t *testing.T) {
 
 func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cursor := &memoryCursor{t: t}
-		failing := atomic.Bool{}
-		failing.Store(true)
-		cursor.saving = func(string) (error, bool) { return errors.New("disk is full"), failing.Load() }
 		var n notes
+		var works atomic.Bool
+		cursor := &memoryCursor{t: t, saving: func(string) (error, bool) { return errors.New("disk is full"), !works.Load() }}
 		s := serving(events(1, "a", "b"), chunk{time.Minute, "id: 3\ndata: c\n\n"})
 		c := s.consume(t, n.raw(), stream.ConsumerOptions{Cursor: cursor, IdleTimeout: forever})
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"a", "b"}, n.all())
 		assert.Contains(t, c.log.String(), "disk is full")
 		assert.Empty(t, cursor.saved())
-		failing.Store(false)
+		works.Store(true)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "after 3", place(t, cursor.saved()))
 	})
@@ -397,17 +386,16 @@ func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 				stream.WriterOptions{Debounce: time.Minute})
 			time.Sleep(59 * time.Second)
 			assert.Empty(t, h.written.all())
-			assert.InDelta(t, 3, h.counted(t, "pending"), 0)
+			h.counts(t, map[string]float64{"pending": 3})
 			if stops {
 				h.stop(t)
-				assert.Zero(t, h.counted(t, "pending"))
+				h.counts(t, map[string]float64{"pending": 0})
 			}
 			assert.Equal(t, "since 0", place(t, cursor.saved()))
 			time.Sleep(2 * time.Second)
 			assert.ElementsMatch(t, []string{"s1/: a b", "s2/: c"}, h.written.all())
-			assert.Zero(t, h.counted(t, "pending"))
+			h.counts(t, map[string]float64{"pending": 0, "acknowledged_total": 4})
 			assert.Equal(t, "after 4", place(t, cursor.saved()))
-			assert.InDelta(t, 4, h.counted(t, "acknowledged_total"), 0)
 		})
 	}
 }
@@ -415,18 +403,11 @@ func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 // Once the consumer runs again, only the new run saves the cursor: the old run's place would lead back.
 func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		data := []string{entryOf("s1", "a")}
-		s := resuming()
-		s.answer = func(_ int, req *http.Request) (*http.Response, error) {
-			return resuming(data...).answer(0, req)
-		}
-		cursor := &memoryCursor{t: t}
+		s, cursor := resuming(entryOf("s1", "a")), &memoryCursor{t: t}
 		h := startPipeline(t, s, cursor, stream.WriterOptions{Debounce: time.Minute})
 		time.Sleep(30 * time.Second)
 		h.stop(t)
-		for range 5 {
-			data = append(data, `{"type":"x"}`)
-		}
+		s.answer = resuming(append([]string{entryOf("s1", "a")}, slices.Repeat([]string{`{"type":"x"}`}, 5)...)...).answer
 		h.run() // gets a again
 		time.Sleep(15 * time.Second)
 		saves := cursor.count()

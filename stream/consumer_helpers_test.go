@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
@@ -74,6 +75,15 @@ func (r *running) hasEnded() bool { return waittest.Fired(r.ended) }
 func (r *running) counted(t testing.TB, name string, label ...string) float64 {
 	t.Helper()
 	return metricstest.Sum(t, r.metrics, "liveactivity_consumer_"+name, label...)
+}
+
+// counts checks some metrics of the consumer, each by its name and perhaps a label.
+func (r *running) counts(t testing.TB, want map[string]float64) {
+	t.Helper()
+	for names, n := range want {
+		name, label, _ := strings.Cut(names, " ")
+		assert.InDelta(t, n, r.counted(t, name, strings.Fields(label)...), 0, names)
+	}
 }
 
 // quick are options with short waits, for tests in real time.
