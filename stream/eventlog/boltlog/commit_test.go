@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -201,17 +202,21 @@ func TestCommit_ofRefusedCallsLeavesTheDiskAlone(t *testing.T) {
 	})
 }
 
-// A commit that may or may not have reached the disk is the last one of the process. Until the file
-// was opened again nothing more is acknowledged, not even that a key is a duplicate.
+// A commit that may or may not have reached the disk is the last one of the process. So is one in which
+// bbolt fails as it never should, which means that the file is damaged. Until the file was opened again
+// nothing more is written or acknowledged, not even that a key is a duplicate.
 func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
+	fails := func(err error) func(*bolt.Tx) error { return func(*bolt.Tx) error { return err } }
 	for name, test := range map[string]struct {
 		finish func(*bolt.Tx) error
+		want   error
 		stored int
 	}{
-		"fdatasync failed":         {func(*bolt.Tx) error { return syscall.EIO }, 0},
-		"fsync failed":             {func(*bolt.Tx) error { return &fs.PathError{Op: "sync", Err: syscall.ENOSPC} }, 0},
-		"growing failed at fsync":  {func(*bolt.Tx) error { return fmt.Errorf("file sync error: %s", syscall.EIO) }, 0},
-		"it is there nevertheless": {func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), errDisk) }, 3},
+		"fdatasync failed":         {fails(syscall.EIO), ErrUncertain, 0},
+		"fsync failed":             {fails(&fs.PathError{Op: "sync", Err: syscall.ENOSPC}), ErrUncertain, 0},
+		"growing failed at fsync":  {fails(fmt.Errorf("file sync error: %s", syscall.EIO)), ErrUncertain, 0},
+		"it is there nevertheless": {func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), errDisk) }, ErrUncertain, 3},
+		"it finds damage":          {func(tx *bolt.Tx) error { return tx.Bucket(nil).Put(nil, nil) }, ErrDamaged, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -222,15 +227,16 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 				require.NoError(t, l.appends(old)())
 				start, before := eventlogtest.Bounds(t, l, acme), memoryOf(l)
 				errs := together(l, test.finish, l.appends(eventlogtest.Entries("a", 3)), l.appends(old))
+				last := l.lastCommit()
 				errs = append(errs, l.appends(eventlogtest.Entries("a", 3))(), l.appends(old)(),
-					l.appends(eventlogtest.Entries("b", 1))())
+					l.appends(eventlogtest.Entries("b", 1))(), l.Ping(t.Context()),
+					errorOf(l.Documents().Write(t.Context(), acme, puts(1, 0, 0, strconv.Itoa)...)))
 				for _, err := range errs {
-					require.ErrorIs(t, err, ErrUncertain)
+					require.ErrorIs(t, err, test.want)
+					require.ErrorContains(t, err, dir)
 					require.NotErrorAs(t, err, new(*eventlog.DuplicateError))
 				}
-				require.ErrorIs(t, l.Ping(t.Context()), ErrUncertain)
-				create := document.Put(document.Document{Name: "a"}, nil, 0)
-				require.ErrorIs(t, errorOf(l.Documents().Write(t.Context(), acme, create)), ErrUncertain)
+				require.Equal(t, last, l.lastCommit())
 				require.Equal(t, 1, strings.Count(words.String(), "until the process is restarted"), "%s", &words)
 
 				require.Equal(t, before, memoryOf(l), "what is uncertain is shown to nobody")
@@ -261,30 +267,6 @@ func TestCommit_thatWroteNothingIsNotTheLast(t *testing.T) {
 	require.NoError(t, l.Ping(t.Context()))
 	require.Zero(t, filed(t, l, "ada"), "what failed is not filed")
 	require.NoError(t, l.appends(eventlogtest.Entries("a", 1))())
-}
-
-// An error that bbolt does not expect means that the file is damaged. The log writes nothing to it
-// any more, but readers get the entries that can be read.
-func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, nil)
-		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
-		before := memoryOf(l)
-		damaged := func(tx *bolt.Tx) error { return tx.Bucket(nil).Put(nil, nil) } // of no bucket
-		for _, err := range together(l, damaged, l.appends(eventlogtest.Entries("a", 2)),
-			l.appends(eventlogtest.Entries("a", 2))) {
-			require.ErrorIs(t, err, ErrDamaged)
-			require.ErrorContains(t, err, dir)
-		}
-		require.Equal(t, before, memoryOf(l))
-		last := l.lastCommit()
-		require.ErrorIs(t, l.appends(eventlogtest.Entries("a", 2))(), ErrDamaged)
-		require.ErrorIs(t, l.Ping(t.Context()), ErrDamaged)
-		require.Equal(t, last, l.lastCommit())
-		require.Len(t, eventlogtest.Retained(t, l, acme), 2)
-		requireTrueMemory(t, l, dir, nil)
-	})
 }
 
 func click(t testing.TB, user string) eventlog.Entry {
