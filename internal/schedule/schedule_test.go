@@ -97,6 +97,10 @@ func (b *bench) called() []string {
 	return slices.Clone(b.calls)
 }
 
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 // all takes the waiting items in one call, up to eight.
 func all(waiting []int, _ bool) (int, bool) { return min(len(waiting), 8), len(waiting) >= 8 }
 
@@ -113,16 +117,14 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 		"or for three times a longer debounce time": {20 * time.Second, 10, 16 * time.Second, "a[0 1 2 3]@1m0s"},
 		"a full call goes at once":                  {time.Hour, 9, 0, "a[0 1 2 3 4 5 6 7]@0s"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := run(t, schedule.Options[int]{Debounce: tt.debounce, Take: all}, nil)
-				for i := range tt.items {
-					b.add("a", i)
-					time.Sleep(tt.every)
-				}
-				time.Sleep(time.Minute)
-				assert.Equal(t, tt.first, b.called()[0])
-			})
+		inBubble(t, name, func(t *testing.T) {
+			b := run(t, schedule.Options[int]{Debounce: tt.debounce, Take: all}, nil)
+			for i := range tt.items {
+				b.add("a", i)
+				time.Sleep(tt.every)
+			}
+			time.Sleep(time.Minute)
+			assert.Equal(t, tt.first, b.called()[0])
 		})
 	}
 }
@@ -240,46 +242,38 @@ func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 		again, givesUp bool // in the next Run
 	}{"a third": {2, 0, false, false}, "a third, in the next Run": {2, 0, true, false},
 		"half": {3, 0, false, true}, "half, most of it since": {1, 2, false, true}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
-				recovers := true
-				b.work = func(ctx context.Context, key string, items []int) error {
-					switch {
-					case key == "slow":
-						<-ctx.Done()
-					case key == "was away" && recovers:
-						recovers = false
-						return errAway
-					case key == "away":
-						return errAway
-					}
-					return ctx.Err()
+		inBubble(t, name, func(t *testing.T) {
+			b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
+			recovers := true
+			b.work = func(ctx context.Context, key string, items []int) error {
+				switch {
+				case key == "slow":
+					<-ctx.Done()
+				case key == "was away" && recovers:
+					recovers = false
+					return errAway
+				case key == "away":
+					return errAway
 				}
-				b.add("was away", 1, 2, 3)
-				time.Sleep(time.Minute)
-				for i := range tt.away {
-					b.add("away", i)
-				}
+				return ctx.Err()
+			}
+			b.add("was away", 1, 2, 3)
+			time.Sleep(time.Minute)
+			b.add("away", make([]int, tt.away)...)
+			b.called()
+			b.add("away", make([]int, tt.more)...)
+			b.add("slow", make([]int, 6-tt.away-tt.more)...)
+			if tt.again {
+				b.cancel()
+				b.start()
 				b.called()
-				for i := range tt.more {
-					b.add("away", i)
-				}
-				for i := range 6 - tt.away - tt.more {
-					b.add("slow", i)
-				}
-				if tt.again {
-					b.cancel()
-					b.start()
-					b.called()
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // shorter than a pause
-				defer cancel()
-				err := b.s.Add(ctx, "new", 1, 1)
-				assert.Equal(t, tt.givesUp, err == nil)
-				b.called()
-				assert.Len(t, b.finished["away"], map[bool]int{true: tt.away + tt.more}[tt.givesUp])
-			})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // shorter than a pause
+			defer cancel()
+			err := b.s.Add(ctx, "new", 1, 1)
+			assert.Equal(t, tt.givesUp, err == nil)
+			b.called()
+			assert.Len(t, b.finished["away"], map[bool]int{true: tt.away + tt.more}[tt.givesUp])
 		})
 	}
 }
@@ -344,31 +338,29 @@ func TestScheduler_pushesBackBeyondItsBounds(t *testing.T) {
 		"bytes":                {schedule.Options[int]{}, 28 << 20, 2},
 		"one item of any size": {schedule.Options[int]{}, 65 << 20, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				release := make(chan struct{})
-				b := run(t, tt.opts, func(context.Context, string, []int) error {
-					<-release
-					return nil
-				})
-				added := 0
-				go func() {
-					for i := range 10 {
-						if b.s.Add(t.Context(), fmt.Sprint(i), i, tt.bytes) == nil {
-							added++
-						}
-					}
-				}()
-				synctest.Wait()
-				assert.Equal(t, tt.fit, added)
-				release <- struct{}{}
-				synctest.Wait()
-				assert.Equal(t, tt.fit+1, added)
-				close(release)
-				synctest.Wait()
-				assert.Equal(t, 10, added)
-				assert.Zero(t, b.s.Items())
+		inBubble(t, name, func(t *testing.T) {
+			release := make(chan struct{})
+			b := run(t, tt.opts, func(context.Context, string, []int) error {
+				<-release
+				return nil
 			})
+			added := 0
+			go func() {
+				for i := range 10 {
+					if b.s.Add(t.Context(), fmt.Sprint(i), i, tt.bytes) == nil {
+						added++
+					}
+				}
+			}()
+			synctest.Wait()
+			assert.Equal(t, tt.fit, added)
+			release <- struct{}{}
+			synctest.Wait()
+			assert.Equal(t, tt.fit+1, added)
+			close(release)
+			synctest.Wait()
+			assert.Equal(t, 10, added)
+			assert.Zero(t, b.s.Items())
 		})
 	}
 }
@@ -438,43 +430,37 @@ func TestScheduler_goesOnWithTheNextRun(t *testing.T) {
 // With many keys, random failures and eager adders, every item is finished once, and a key's items in order.
 func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 	for seed := range uint64(20) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 1))
-				var mu sync.Mutex
-				busy := map[string]bool{}
-				opts := schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all,
-					Debounce: time.Duration(random.IntN(3)) * time.Second}
-				b := run(t, opts, func(_ context.Context, key string, items []int) error {
-					mu.Lock()
-					assert.False(t, busy[key], "calls of a key overlap")
-					busy[key] = true
-					fails, wait := random.IntN(4) == 0, time.Duration(random.IntN(2000))*time.Millisecond
-					mu.Unlock()
-					time.Sleep(wait)
-					mu.Lock()
-					defer mu.Unlock()
-					busy[key] = false
-					if fails {
-						return errAway
-					}
-					return nil
-				})
-				waittest.Together(10, func(key int) {
-					for i := range 50 {
-						b.add(fmt.Sprint(key), i)
-					}
-				})
-				require.NoError(t, b.s.Flush(t.Context()))
-				for key := range 10 {
-					want := make([]int, 50)
-					for i := range want {
-						want[i] = i
-					}
-					assert.Equal(t, want, b.finished[fmt.Sprint(key)])
+		inBubble(t, fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			busy := map[string]bool{}
+			opts := schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all,
+				Debounce: time.Duration(random.IntN(3)) * time.Second}
+			b := run(t, opts, func(_ context.Context, key string, items []int) error {
+				mu.Lock()
+				assert.False(t, busy[key], "calls of a key overlap")
+				busy[key] = true
+				fails, wait := random.IntN(4) == 0, time.Duration(random.IntN(2000))*time.Millisecond
+				mu.Unlock()
+				time.Sleep(wait)
+				mu.Lock()
+				defer mu.Unlock()
+				busy[key] = false
+				if fails {
+					return errAway
 				}
-				assert.Zero(t, b.s.Items())
+				return nil
 			})
+			var want []int
+			for i := range 50 {
+				want = append(want, i)
+			}
+			waittest.Together(10, func(key int) { b.add(fmt.Sprint(key), want...) })
+			require.NoError(t, b.s.Flush(t.Context()))
+			for key := range 10 {
+				assert.Equal(t, want, b.finished[fmt.Sprint(key)])
+			}
+			assert.Zero(t, b.s.Items())
 		})
 	}
 }
