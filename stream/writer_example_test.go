@@ -160,17 +160,12 @@ func ExampleWriterOptions_summarizer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-
-	visits := activity.Batch{Type: activity.BatchType, SessionID: "session_1", Count: 2}
-	for _, path := range []string{"/pricing", "/checkout"} {
-		view := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+path)
-		visits.Actions = append(visits.Actions, activity.BatchAction{Action: view, SessionID: "session_1"})
-	}
-	stop := runBoth(writer, batches{visits})
+	stop := runBoth(writer, clicks("Compare plans", "Next"))
 	s := <-summaries
 	fmt.Printf("in place of %d actions: %s\n", s.Replaces, s.Text)
 	stop()
 	// Output:
-	// note: User landed on the pricing page
+	// note: User clicked Compare plans on the checkout page
+	// note: User clicked Next on the checkout page
 	// in place of 2 actions: The user compared the plans and is at the checkout now.
 }
