@@ -1,6 +1,7 @@
 package eventlog_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -88,10 +89,7 @@ type service struct {
 
 func newService(log eventlog.Log, opts *eventlog.HandlerOptions) *service {
 	s := &service{log: log, metrics: prometheus.NewRegistry(), product: product}
-	var o eventlog.HandlerOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &eventlog.HandlerOptions{})
 	o.Metrics = s.metrics
 	s.handler = musttest.New(eventlog.NewHandler(log, &o))
 	return s
@@ -191,12 +189,13 @@ func (s *service) raw(t testing.TB, request string) net.Conn {
 	conn, err := s.dial()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = io.WriteString(conn, request+" HTTP/1.1\r\nHost: test\r\n\r\n")
-	require.NoError(t, err)
+	require.NoError(t, errorOf(io.WriteString(conn, request+" HTTP/1.1\r\nHost: test\r\n\r\n")))
 	return conn
 }
 
 func (s *service) rawSubscribe(t testing.TB) net.Conn { return s.raw(t, "GET /stream/"+product) }
+
+func errorOf(_ any, err error) error { return err }
 
 type subscription struct {
 	response *http.Response

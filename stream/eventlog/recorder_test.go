@@ -269,8 +269,7 @@ func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
 		return &eventlog.DuplicateError{Keys: []feed.Key{{1}}}
 	}
 	r := musttest.New(eventlog.NewRecorder(log, nil))
-	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
-	require.Error(t, err)
+	require.Error(t, errorOf(r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})))
 }
 
 // signsIn is an event of a session that identifies its visitor.
@@ -544,8 +543,7 @@ func TestRecorder_metersItsResult(t *testing.T) {
 	want.Duplicate = 3
 	assert.Equal(t, want, metered)
 	require.NoError(t, log.Close())
-	_, err := recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
-	require.Error(t, err)
+	require.Error(t, errorOf(recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})))
 	assert.Equal(t, want, metered, "what is to be sent again is counted then")
 	assert.Equal(t, map[string]float64{product + " pageview": 1, product + " click": 1},
 		metricstest.By(t, reg, "liveactivity_actions_total", "product_id", "type"))
@@ -588,8 +586,7 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	for i := range events {
 		events[i] = does(fmt.Sprint("s", i), "u1", fmt.Sprint("e", i), 1)
 	}
-	_, err := recorder.Record(t.Context(), product, events)
-	require.ErrorIs(t, err, errFull)
+	require.ErrorIs(t, errorOf(recorder.Record(t.Context(), product, events)), errFull)
 	first := metered.Accepted
 	assert.Positive(t, first)
 	assert.Less(t, first, 300)

@@ -75,8 +75,7 @@ func lineOf(t *testing.T, e feed.Event) string {
 		assert.True(t, e.Opened.Equal(time.Now().Truncate(time.Second)))
 		return "open"
 	}
-	_, err := eventlog.ParseID(e.ID)
-	require.NoError(t, err)
+	require.NoError(t, errorOf(eventlog.ParseID(e.ID)))
 	var said struct{ Summary string }
 	require.NoError(t, e.Decode(&said))
 	return said.Summary

@@ -83,6 +83,8 @@ func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *re
 
 func (r *reader) close() { _ = r.Body.Close() }
 
+func errorOf(_ any, err error) error { return err }
+
 func (r *reader) next(t testing.TB) ssetest.Frame {
 	t.Helper()
 	e, err := r.lines.Next()
@@ -421,8 +423,7 @@ func TestServer_noticesWhenAStalledReaderLeaves(t *testing.T) {
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL(), nil)
 		require.NoError(t, err)
-		_, err = s.Client().Do(request)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, errorOf(s.Client().Do(request)), context.DeadlineExceeded)
 		synctest.Wait()
 		assert.Zero(t, s.Requests()[1].Status, "it was never answered")
 	})
@@ -480,8 +481,7 @@ func TestServer_doesNothingOnceClosed(t *testing.T) {
 	assert.Empty(t, s.Send(activity.Batch{}))
 	assert.Zero(t, s.Connected())
 	s.Disconnect()
-	_, err := do(s, nil)
-	require.Error(t, err, "nobody listens")
+	require.Error(t, errorOf(do(s, nil)), "nobody listens")
 }
 
 // A reader counts as connected once it has its response. Later events reach it.
@@ -497,13 +497,11 @@ func TestServer_waitsForTheAnswer(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, s.Requests(), 1)
 		require.Zero(t, s.Connected())
-		_, err = io.ReadFull(c, make([]byte, 1))
-		require.NoError(t, err)
+		require.NoError(t, errorOf(io.ReadFull(c, make([]byte, 1))))
 		synctest.Wait()
 		require.Zero(t, s.Connected(), "not the whole response")
 		buf := make([]byte, 4096)
-		_, err = c.Read(buf)
-		require.NoError(t, err)
+		require.NoError(t, errorOf(c.Read(buf)))
 		require.NoError(t, s.WaitConnected(t.Context()))
 		require.Equal(t, 1, s.Connected())
 		go s.SendRaw("1")
@@ -604,8 +602,7 @@ func TestServer_stalls(t *testing.T) {
 			require.Equal(t, eventlog.DefaultHeartbeat*time.Duration(i), time.Since(resumed))
 		}
 		s.Close()
-		_, err := do(s, nil)
-		require.ErrorIs(t, err, net.ErrClosed)
+		require.ErrorIs(t, errorOf(do(s, nil)), net.ErrClosed)
 	})
 }
 

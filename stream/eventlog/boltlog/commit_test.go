@@ -311,8 +311,7 @@ func TestOpen_filesTheActionsInTheFile(t *testing.T) {
 	record := func() {
 		recorder := musttest.New(eventlog.NewRecorder(l, nil))
 		for request := range slices.Chunk(events, 20) {
-			_, err := recorder.Record(t.Context(), acme, request)
-			require.NoError(t, err)
+			require.NoError(t, errorOf(recorder.Record(t.Context(), acme, request)))
 		}
 	}
 	lookups := func() (all []recent.Records) {

@@ -390,8 +390,7 @@ func requireConsistent(t require.TestingT, l *Log, id string) int64 {
 		counted := state{Born: s.Born, TrimmedTo: s.TrimmedTo, Version: s.Version}
 		other := &Log{users: musttest.New(recent.NewMemory(nil))}
 		require.NoError(t, other.loadEntries(found, b.Bucket(bucketLog), &counted, &reading{}))
-		_, err = loadDocuments(b, &counted, &reading{})
-		require.NoError(t, err)
+		require.NoError(t, errorOf(loadDocuments(b, &counted, &reading{})))
 		require.Equal(t, s, counted)
 		require.Equal(t, found.keys, p.keys)
 		require.Equal(t, found.last, p.last)

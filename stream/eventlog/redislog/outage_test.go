@@ -417,8 +417,7 @@ func commands(t *testing.T, server *redistest.Server, name string) (n int) {
 	for line := range strings.Lines(info) {
 		if _, calls, ok := strings.Cut(line, name+":calls="); ok {
 			var c int
-			_, err := fmt.Sscan(calls[:strings.IndexByte(calls, ',')], &c)
-			require.NoError(t, err)
+			require.NoError(t, errorOf(fmt.Sscan(calls[:strings.IndexByte(calls, ',')], &c)))
 			n += c
 		}
 	}

@@ -76,8 +76,7 @@ func testCloseOne(t *testing.T, a, b *Log) {
 	require.Len(t, ending.read(), 1)
 	appendOne(t, b, eventlogtest.Entry("s", 1))
 	going.has(t, 2)
-	_, err := a.Read(t.Context(), acme, newest(t, a), make([]eventlog.Entry, 1))
-	require.ErrorIs(t, err, eventlog.ErrClosed)
+	require.ErrorIs(t, errorOf(a.Read(t.Context(), acme, newest(t, a), make([]eventlog.Entry, 1))), eventlog.ErrClosed)
 	require.Equal(t, newest(t, b), newest(t, a), "bounds are those in Redis")
 }
 
