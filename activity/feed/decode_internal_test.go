@@ -41,7 +41,7 @@ func FuzzNewMessage(f *testing.F) {
 
 func TestIsDeep(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-	tests := map[string]struct {
+	for name, test := range map[string]struct {
 		data string
 		want bool
 	}{
@@ -55,8 +55,7 @@ func TestIsDeep(t *testing.T) {
 		"in a text of quotes": {`["\"` + nested(5*maxDepth) + `\\"]`, false},
 		"after a text":        {`["\\",` + nested(maxDepth) + `]`, true},
 		"an open text":        {`"` + strings.Repeat("[", 5*maxDepth) + `\`, false},
-	}
-	for name, test := range tests {
+	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, isDeep([]byte(test.data))) })
 	}
 }

@@ -22,8 +22,7 @@ func sharedBatch(users ...string) *activity.Batch {
 	return b
 }
 
-// A batch names its session's user. A part with ada's actions alone names ada, also in a session
-// whose user is bob.
+// A batch names its session's user. A part with ada's actions alone names ada, also in a session whose user is bob.
 func TestBatch_isDividedWithoutTheOtherPerson(t *testing.T) {
 	ada := &feed.Erasure{UserID: "ada", SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}}
 	bob := &feed.Erasure{UserID: "bob", SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"ada"}}}
@@ -49,8 +48,7 @@ func TestBatch_isDividedWithoutTheOtherPerson(t *testing.T) {
 	assert.Nil(t, feed.LeftOf(whole, bob))
 }
 
-// The log holds a signed-in user's actions under the visitor's ID, so an erasure of the visitor
-// leaves them.
+// The log holds a signed-in user's actions under the visitor's ID, so an erasure of the visitor leaves them.
 func TestErasure_coversNothingThatIsKept(t *testing.T) {
 	for _, sessions := range [][]string{{}, {"s"}} {
 		anon := &feed.Erasure{UserID: "anon", SessionIDs: sessions, Kept: map[string][]string{"s": {"anon", "bob"}}}

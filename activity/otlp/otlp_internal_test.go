@@ -35,8 +35,7 @@ func spansOf(t *testing.T, sampler sdk.Sampler, steps ...tracing.Step) (spans tr
 	return memory.GetSpans()
 }
 
-// An action's note is in the trace of its request, and a lookup has a link to it, though
-// the exporters share nothing.
+// An action's note is in the trace of its request, and a lookup has a link to it, though the exporters share nothing.
 func TestTracer_linksStepsByTheirActions(t *testing.T) {
 	one, two := tracing.Action{SessionID: "s1", Start: 1}, tracing.Action{SessionID: "s2", Start: 1}
 	at := time.Unix(1_800_000_000, 0)

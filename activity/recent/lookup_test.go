@@ -132,17 +132,6 @@ func TestLookup_takesAnyID(t *testing.T) {
 	assert.Len(t, live.Actions, 1)
 }
 
-func TestLookup_ofAnUnknownUserIsAnEmptyArray(t *testing.T) {
-	m := musttest.New(recent.NewMemory(nil))
-	addClick(t, m, "ada", "s", time.Now())
-	for _, of := range []string{"acme/bob", "other/ada", "acme/Ada"} {
-		w := request(newLookup(m, 0), "/users/"+of+"/live-activity?limit=5")
-		assert.Equal(t, http.StatusOK, w.Code)
-		assert.Contains(t, w.Body.String(), `"actions":[]`, of)
-		assert.Contains(t, w.Body.String(), `"count":0`)
-	}
-}
-
 // failing is a store that cannot be reached.
 type failing struct {
 	recent.Store

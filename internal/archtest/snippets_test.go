@@ -22,9 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPackageComments_showCodeThatCompiles type-checks the snippets in the package comments of
-// public packages. A snippet may use variables and functions that it does not declare, which stand
-// for a reader's own.
+// TestPackageComments_showCodeThatCompiles type-checks the snippets in the package comments of public packages. A
+// snippet may use variables and functions that it does not declare, which stand for a reader's own.
 func TestPackageComments_showCodeThatCompiles(t *testing.T) {
 	imports := exported(t)
 	checked := 0
@@ -138,8 +137,7 @@ func exported(t *testing.T) exports {
 	return all
 }
 
-// check parses code as statements or as declarations, and type-checks it with the
-// packages that it names imported.
+// check parses code as statements or as declarations, and type-checks it with the packages that it names imported.
 func (e exports) check(path, code string) error {
 	code = strings.ReplaceAll(code, "…", "")
 	body, err := e.parse("func _() error {\n" + code + "\npanic(0)\n}")

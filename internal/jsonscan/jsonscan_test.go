@@ -50,8 +50,7 @@ func value(s *jsonscan.Scanner, limit int) any {
 	return json.Number(s.Text(limit))
 }
 
-// requireSameAsJSON asserts that a scanner accepts the same texts as encoding/json and reads the
-// same values.
+// requireSameAsJSON asserts that a scanner accepts the same texts as encoding/json and reads the same values.
 func requireSameAsJSON(t *testing.T, b []byte) {
 	t.Helper()
 	valid := json.Valid(b)
@@ -87,12 +86,7 @@ var samples = []string{
 	`{"a":1,"a":2}`, `{"a" :1 , "b": [ 1 , 2 ] }`,
 }
 
-func TestScanner_acceptsTheSameTextsAsEncodingJSON(t *testing.T) {
-	for _, sample := range samples {
-		t.Run(sample, func(t *testing.T) { requireSameAsJSON(t, []byte(sample)) })
-	}
-}
-
+// A scanner accepts the same texts as encoding/json.
 func FuzzScanner(f *testing.F) {
 	for _, sample := range samples {
 		f.Add([]byte(sample))
@@ -118,9 +112,8 @@ func TestScanner_boundsDepthLikeEncodingJSON(t *testing.T) {
 
 func TestScanner_locatesTheMistake(t *testing.T) {
 	for input, offset := range map[string]int64{`{"a":?}`: 5, `[1,2,x]`: 5, `[1 2]`: 3, `{"a" 1}`: 5, `tru?`: 3,
-		"[\"a\x01\"]": 3, `[1.x]`: 3,
-		"[\x00]": 1, "[1,\x00]": 3, "{\x00": 1, `{1`: 1, `[01]`: 2, `[-]`: 2, `[1e+]`: 4, `[.5]`: 1, `[1.5.5]`: 4,
-		`[1e5e]`: 4} {
+		"[\"a\x01\"]": 3, `[1.x]`: 3, "[\x00]": 1, "[1,\x00]": 3, "{\x00": 1, `{1`: 1, `[01]`: 2, `[-]`: 2, `[1e+]`: 4,
+		`[.5]`: 1, `[1.5.5]`: 4, `[1e5e]`: 4} {
 		for name, s := range scanners([]byte(input)) {
 			s.Skip()
 			var mistake *jsonscan.SyntaxError
@@ -193,7 +186,7 @@ func TestScanner_findsTheEndOfAString(t *testing.T) {
 }
 
 func TestShapeOf(t *testing.T) {
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		body string
 		want jsonscan.Shape
 	}{
@@ -205,8 +198,7 @@ func TestShapeOf(t *testing.T) {
 		"an endless nesting":  {strings.Repeat("[", 1000), jsonscan.Shape{Depth: 1000, Values: 1000, Elements: 1}},
 		"a string cut short":  {`["\`, jsonscan.Shape{Depth: 1, Values: 1, Elements: 1}},
 		"closed but not open": {`]]]]{}`, jsonscan.Shape{Values: 1}},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, jsonscan.ShapeOf([]byte(tt.body))) })
 	}
 }

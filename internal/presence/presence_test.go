@@ -84,9 +84,8 @@ func TestDetail_showsSeveralNotes(t *testing.T) {
 // A note is for the session's present user. Nobody knows whose the actions of an unidentified user are,
 // but they are not those of a user whom a webhook or a signature vouches for.
 func TestDetail_hasOtherPeoplesActionsInNoNote(t *testing.T) {
-	for standing, want := range map[activity.Standing][]string{
-		activity.Claimed: {"carol", "visitor", ""}, activity.Reported: {"carol", ""},
-	} {
+	for standing, want := range map[activity.Standing][]string{activity.Claimed: {"carol", "visitor", ""},
+		activity.Reported: {"carol", ""}} {
 		known, detail := directory.Session{}, Detail{By: []string{"bob", "carol", "visitor", ""}}
 		for i, user := range detail.By[:2] {
 			known.Learn(activity.Event{UserID: user, Identified: true, Standing: standing, Time: time.Unix(int64(i), 0)})

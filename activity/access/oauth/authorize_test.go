@@ -18,8 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// The page names the app that asks and the host that gets the answer. It runs no script and no
-// frame may hold it.
+// The page names the app that asks and the host that gets the answer. It runs no script and no frame may hold it.
 func TestAuthorize_showsTheAppThatAsks(t *testing.T) {
 	p := newPlace(t, publicURL)
 	for redirect, host := range map[string]string{
@@ -191,9 +190,8 @@ func TestRegister_refuses(t *testing.T) {
 		assert.Equal(t, "400 "+want, p.do(http.MethodPost, "/oauth/register", body).failed(), body)
 	}
 	for _, uri := range []string{"", "/cb", "http://evil.example/cb", "http://127.0.0.1.evil.example/", "https:///cb",
-		"https://a.example/#x", "https://u@a.example/",
-		"javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "file:///etc/passwd", "https://a.example/\n",
-		"https://a.example/ü", `https://a.example\@b/`,
+		"https://a.example/#x", "https://u@a.example/", "javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x",
+		"file:///etc/passwd", "https://a.example/\n", "https://a.example/ü", `https://a.example\@b/`,
 		"https://a.example/" + strings.Repeat("x", 2048), "http://10.0.0.1/cb", "blob:https://a.example/"} {
 		assert.Equal(t, "400 invalid_redirect_uri", p.do(http.MethodPost, "/oauth/register",
 			fmt.Sprintf(`{"redirect_uris": [%q]}`, uri)).failed(), uri)

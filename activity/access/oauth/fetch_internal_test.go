@@ -42,8 +42,7 @@ func (serve roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func described(id string) []byte {
 	body, err := json.Marshal(map[string]any{"client_id": id, "client_name": "Claude",
-		"redirect_uris":              []string{"https://claude.ai/cb"},
-		"token_endpoint_auth_method": "none"})
+		"redirect_uris": []string{"https://claude.ai/cb"}, "token_endpoint_auth_method": "none"})
 	if err != nil {
 		panic(err)
 	}
@@ -166,8 +165,7 @@ func TestFetcher_forgetsInTime(t *testing.T) {
 	})
 }
 
-// A refusal because of other running fetches is no verdict on a client. The client's document is
-// fetched again at once.
+// A refusal because of other running fetches is no verdict on a client. The client's document is fetched again at once.
 func TestFetcher_remembersNoBusyMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := answeredBy(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(r.URL.String())) })

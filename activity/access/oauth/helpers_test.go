@@ -178,8 +178,7 @@ func (p *place) code(clientID string) string {
 // redemption is the form of a token request for a code, changed as in request.
 func redemption(clientID, code string, changes ...string) url.Values {
 	return changed(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {clientID},
-		"redirect_uri":  {callback},
-		"code_verifier": {verifier}, "resource": {resource}}, changes...)
+		"redirect_uri": {callback}, "code_verifier": {verifier}, "resource": {resource}}, changes...)
 }
 
 func renewal(clientID, token string, changes ...string) url.Values {

@@ -54,8 +54,7 @@ func TestServer_storesDigestsOnly(t *testing.T) {
 	code := p.code(id)
 	got := p.token(redemption(id, code)).tokens()
 	for _, product := range []string{"", "acme"} {
-		docs, err := p.docs.List(t.Context(), product, "", "", 100)
-		require.NoError(t, err)
+		docs := musttest.New(p.docs.List(t.Context(), product, "", "", 100))
 		require.NotEmpty(t, docs)
 		for _, doc := range docs {
 			for _, token := range []string{code, got.Access, got.Refresh} {
@@ -188,8 +187,7 @@ func TestTokens_end(t *testing.T) {
 		got = p.token(renewal(id, got.Refresh)).tokens()
 		time.Sleep(oauth.RefreshTTL - time.Second)
 		got = p.token(renewal(id, got.Refresh)).tokens()
-		assert.Equal(t, http.StatusOK, p.page(request(id)).Code,
-			"a client stays as long as its grant")
+		assert.Equal(t, http.StatusOK, p.page(request(id)).Code, "a client stays as long as its grant")
 		time.Sleep(oauth.RefreshTTL)
 		assert.Equal(t, "400 invalid_grant", p.token(renewal(id, got.Refresh)).failed())
 		time.Sleep(48 * time.Hour)
@@ -238,8 +236,7 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// A key has at most a hundred grants. The least recently used one goes, whichever server it was
-// used at.
+// A key has at most a hundred grants. The least recently used one goes, whichever server it was used at.
 func TestGrants_areBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, id := newClient(t)
@@ -260,8 +257,7 @@ func TestGrants_areBounded(t *testing.T) {
 			assert.Equal(t, want, p.opens(got.Access), i)
 		}
 		assert.Equal(t, "acme", p.opens(second.Access), "another key's")
-		grants, err := p.Grants(t.Context(), "acme")
-		require.NoError(t, err)
+		grants := musttest.New(p.Grants(t.Context(), "acme"))
 		assert.Len(t, grants, oauth.MaxGrants+1)
 	})
 }
@@ -282,14 +278,12 @@ func TestGrants_areListedAndEnded(t *testing.T) {
 		assert.Equal(t, grants, list(p.again(publicURL)), "on every server")
 		require.Len(t, grants, 2)
 		now := float64(time.Now().Unix())
-		assert.Equal(t, oauth.Grant{GrantID: grants[1].GrantID, ClientID: id, ClientName: "Claude",
-			RedirectHost: "claude.ai", Scope: "mcp",
-			CreatedAt: now - 61, LastUsedAt: now}, grants[1])
+		assert.Equal(t, oauth.Grant{GrantID: grants[1].GrantID, ClientID: id, ClientName: "Claude", RedirectHost: "claude.ai",
+			Scope: "mcp", CreatedAt: now - 61, LastUsedAt: now}, grants[1])
 		assert.Equal(t, "com.example.app:", grants[0].RedirectHost)
 
 		for _, want := range []bool{true, false} {
-			ended, err := p.again(publicURL).End(t.Context(), "acme", grants[1].GrantID)
-			require.NoError(t, err)
+			ended := musttest.New(p.again(publicURL).End(t.Context(), "acme", grants[1].GrantID))
 			assert.Equal(t, want, ended)
 		}
 		assert.Equal(t, invalid, p.opens(got.Access))
@@ -329,8 +323,7 @@ func TestChallenge(t *testing.T) {
 	assert.Empty(t, p.Challenge("x", nil))
 }
 
-// Clients find every endpoint through metadata that names the address they asked, at the root and
-// below a path.
+// Clients find every endpoint through metadata that names the address they asked, at the root and below a path.
 func TestMetadata(t *testing.T) {
 	for _, prefix := range []string{"", "/base", "/a/b"} {
 		p := newPlace(t, publicURL+prefix)
