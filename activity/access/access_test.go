@@ -298,8 +298,7 @@ func TestKeyring_requireAnswersAllUnknownCallersAlike(t *testing.T) {
 }
 
 func TestRefusal_ofAWrappedError(t *testing.T) {
-	err := access.Refusal(fmt.Errorf("check: %w", access.ErrInvalid))
-	assert.Contains(t, err.Error(), "401")
+	assert.Contains(t, access.Refusal(fmt.Errorf("check: %w", access.ErrInvalid)).Error(), "401")
 }
 
 func TestKeyring_Admit_rechecksAfterTheRequest(t *testing.T) {

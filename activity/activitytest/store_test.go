@@ -71,9 +71,7 @@ func (b broken) Identify(ctx context.Context, who feed.Identity) error {
 	return b.identify(ctx, who)
 }
 
-func (b broken) Recent(
-	ctx context.Context, product string, of recent.Subject, limit int,
-) (recent.Snapshot, error) {
+func (b broken) Recent(ctx context.Context, product string, of recent.Subject, limit int) (recent.Snapshot, error) {
 	return b.recent(ctx, product, of, limit)
 }
 

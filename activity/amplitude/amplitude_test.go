@@ -14,8 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// decode returns the meanings of a request's events, each as one line: the reason for
-// ignoring it, or its action, user, session and address.
+// decode returns each event of a request as a line: the reason to ignore it, or its action, user, session and address.
 func decode(t testing.TB, body string) (lines []string) {
 	t.Helper()
 	_, err := amplitude.Source.Decode([]byte(body), intake.Request{Arrived: time.Now()}, func(m *intake.Meaning) {

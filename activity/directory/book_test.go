@@ -130,8 +130,7 @@ func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 	}
 }
 
-// The newest event decides a user's and an address's facts. A late event changes nothing, however
-// little older it is than the newest.
+// The newest event decides a user's and an address's facts. A late event changes nothing, however little older.
 func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 	const user, email = "user/ada", "email/ada@x.example"
 	for name, c := range map[string]struct {
@@ -168,8 +167,7 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 	assert.Equal(t, []string{"session/s"}, changed(b), "without the address")
 }
 
-// An address stays known as long as its session, and a session stays known for the retention after
-// its last event, however often the user is seen.
+// An address stays known as long as its session, and a session for the retention after its last event.
 func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
 	const ttl = 8 * time.Hour
 	for seed := range uint64(20) {
@@ -199,8 +197,7 @@ func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
 	}
 }
 
-// An SDK states an address once, and a page may sign its user once, however long the user stays and in whatever
-// further sessions.
+// An SDK may state an address once, and a page sign its user once, for a long stay and many further sessions.
 func TestBook_keepsAnAddressWhileItsSessionGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirectory(time.Hour)
@@ -251,8 +248,7 @@ func TestBook_readsFurtherUsersWhenNeeded(t *testing.T) {
 	assert.Equal(t, "ada@x.example", learn(t, b, e).Email)
 }
 
-// A fact from a clock that was more than a second ahead gives way to a present one. A fact from up
-// to a second ahead stays.
+// A fact from a clock that was more than a second ahead gives way to a present one. One from up to a second stays.
 func TestDirectory_doesNotWaitForAClockThatWasAhead(t *testing.T) {
 	for _, c := range []struct {
 		ahead time.Duration

@@ -160,8 +160,7 @@ func TestClock_isBounded(t *testing.T) {
 	require.Equal(t, 1, expired)
 }
 
-// A clock that is ahead, whose requests do not tell when they were sent, needs a
-// point only for a request with less latency than all before it.
+// A clock that is ahead by an unknown time needs a point only for a request with less latency than all before it.
 func TestClock_aheadByAnUnknownTimeNeedsFewPoints(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var k clock
@@ -240,8 +239,7 @@ func TestClock_neverInvertsAnyEvents(t *testing.T) {
 	}
 }
 
-// A stamp between two points never gets the time of the later one, nor one before
-// the earlier: rounding must not make two events one.
+// A stamp between two points gets neither the later one's time nor one before the earlier's: two events stay two.
 func TestBetween_staysBetweenItsPoints(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b        point

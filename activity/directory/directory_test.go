@@ -201,8 +201,7 @@ func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	}
 }
 
-// A person of a lower standing than the session's is not one of its identified users. The session
-// learns from a batch's further events in the same way.
+// A person of a lower standing than the session's is none of its identified users, in a batch's further events, too.
 func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 	d := newDirectory(0)
 	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
@@ -493,8 +492,7 @@ func TestDirectory_knowsNoSessionWithoutAnID(t *testing.T) {
 	assert.Empty(t, d.sessionOf(t, "ada@x.example"))
 }
 
-// The last session that states an address has it. An address that only events without a session state
-// leads to its user's newest session.
+// The last session that states an address has it. One stated outside sessions leads to its user's newest session.
 func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 	ownOf := func(standing activity.Standing) string {
 		return musttest.New(newDirectory(0).Find(t.Context(), musttest.New(recent.NewMemory(nil)), "acme",
@@ -561,11 +559,9 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 			}
 			for email, want := range map[string]string{"ada@x.example": tt.want, "Ada@X.EXAMPLE": tt.want, "": "",
 				" ada@x.example": ""} {
-				got := musttest.New(d.SessionOf(t.Context(), store, "acme", email))
-				assert.Equal(t, want, got, "%q", email)
+				assert.Equal(t, want, musttest.New(d.SessionOf(t.Context(), store, "acme", email)), "%q", email)
 			}
-			got := musttest.New(d.SessionOf(t.Context(), store, "other", "ada@x.example"))
-			assert.Empty(t, got)
+			assert.Empty(t, musttest.New(d.SessionOf(t.Context(), store, "other", "ada@x.example")))
 		})
 	}
 }
@@ -608,8 +604,7 @@ func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
 	assert.Equal(t, got[2], got[3])
 }
 
-// IDs of any form stay apart. An ID too long for a document's name goes by its digest, and another
-// ID may look like that digest.
+// IDs of any form stay apart: a long one goes by its digest, and another ID may look like that digest.
 func TestDirectory_takesAnyID(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	digest := func(id string) string {

@@ -61,8 +61,7 @@ func TestDirectory_Find_findsTheOneSessionOfAUser(t *testing.T) {
 				})
 				require.NoError(t, err)
 			}
-			got := musttest.New(dir.Find(t.Context(), store, "acme", tt.event))
-			assert.Equal(t, replace.Replace(tt.want), got)
+			assert.Equal(t, replace.Replace(tt.want), musttest.New(dir.Find(t.Context(), store, "acme", tt.event)))
 		})
 	}
 }

@@ -199,8 +199,7 @@ func TestSession_isNotTakenOverByClaims(t *testing.T) {
 	}
 }
 
-// A claim by a user's session prolongs the stored session, user and address. A claim of another
-// address in another session does not prolong the user.
+// A claim by a session's user prolongs the session, the user and the address. One in another session leaves the user.
 func TestDirectory_forgetsStandingsInTime(t *testing.T) {
 	d := newDirectory(time.Hour)
 	d.learn(t, standing(verified, verified, seen(1, "s", "ada", "ada@x.example")))

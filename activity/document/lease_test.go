@@ -72,8 +72,7 @@ type turn struct {
 	end   chan<- error // the result of work
 }
 
-// work runs WithLease until the test ends and returns its turns. Each turn's
-// work runs until the test sends its result, ignoring its context.
+// work runs WithLease until the test ends. Each turn lasts until the test sends its result, whatever its context says.
 func work(t *testing.T, s document.Store) (turns <-chan turn, result <-chan error, cancel func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, returned := make(chan turn, 100), make(chan error, 1)
@@ -264,8 +263,7 @@ func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 	}
 }
 
-// A process that is paused while its lease passes on wakes up in the middle of
-// its work: its conditional writes fail, and it waits for its next turn.
+// A process that was paused while its lease passed on cannot make its conditional writes, and waits for its next turn.
 func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(document.NewMemory(nil))

@@ -83,8 +83,7 @@ func gzipped(t *testing.T, json string) []byte {
 	return buf.Bytes()
 }
 
-// A large body is checked in the turn in which it was unpacked, and the turn ends with that: a
-// token may have to be looked up in storage.
+// A large body is checked in the turn in which it was unpacked. The turn ends before a token is looked up.
 func TestIntake_checksLargeBodiesInTurn(t *testing.T) {
 	in := musttest.New(New(noSink{}, noProducts{}, nil))
 	isFree := func() bool {

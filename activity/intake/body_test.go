@@ -97,8 +97,7 @@ func TestBody_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
 	}
 }
 
-// Both doors answer bad input with a status and one sentence about the mistake. Nothing reaches the
-// sink, and the next request is served.
+// Both doors answer bad input with a status and a sentence about it. Nothing reaches the sink; the next request does.
 func TestBody_isRefusedWithASentence(t *testing.T) {
 	event := view(nil)
 	packed := gzipped(event)

@@ -111,8 +111,7 @@ func TestToken_productsNeverMix(t *testing.T) {
 	}
 }
 
-// Each token is looked up once, and at most sixteen that are not the request's own. A token that was
-// looked up before keeps its product.
+// Each token is looked up once, and at most sixteen besides the request's own. One looked up before keeps its product.
 func TestToken_lookupsAreBounded(t *testing.T) {
 	s := newService(intake.Options{})
 	var events []string

@@ -88,8 +88,7 @@ func TestOrigins_holdForTheTokenInTheURL(t *testing.T) {
 	assert.Zero(t, s.products.calls["ProductOfToken "])
 }
 
-// Nothing is kept of these bodies, and the answer says nothing of the product. They may be larger than
-// events are, and a proxy may remove their length.
+// Nothing is kept of these bodies, which may be larger than events are, and the answer says nothing of the product.
 func TestDiscard_holdsForTheTokenInTheBody(t *testing.T) {
 	s := newService(intake.Options{})
 	post := func(body, origin string) *httptest.ResponseRecorder {
@@ -157,16 +156,14 @@ func TestOrigins_refusalsAreRememberedInBoundedMemory(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	grown := heaptest.After(func() {
 		for i := range 4_000 {
-			w := s.capture(banks, "Origin", fmt.Sprintf("https://%d.%s", i, long))
-			assert.Equal(t, http.StatusForbidden, w.Code)
+			assert.Equal(t, http.StatusForbidden, s.capture(banks, "Origin", fmt.Sprintf("https://%d.%s", i, long)).Code)
 		}
 	})
 	assert.Less(t, grown, int64(3<<19))
 	runtime.KeepAlive(s)
 }
 
-// A preflight passes from any origin, because the token that decides comes with the request. Other
-// methods than the path's do not.
+// A preflight passes from any origin: the token that decides comes with the request. Other methods do not.
 func TestRoute_servesItsMethodAndPreflights(t *testing.T) {
 	s := newService(intake.Options{})
 	for path, methods := range map[string]string{"/events": "POST", "/config": "GET HEAD", "/nothing": ""} {

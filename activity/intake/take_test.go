@@ -27,8 +27,7 @@ import (
 
 func hash(secret, text string) string { return strings.TrimPrefix(signature(secret, text), "sha256=") }
 
-// The endpoint sets the lowest standing of an identity, and a proof under a secret of the product
-// raises it. No webhook's secret does.
+// The endpoint sets the lowest standing of an identity. A proof under a secret of identities raises it.
 func TestStanding_comesFromTheEndpointUnlessSigned(t *testing.T) {
 	for door, least := range map[string]activity.Standing{"capture": activity.Claimed, "webhook": activity.Reported} {
 		for _, c := range []struct {

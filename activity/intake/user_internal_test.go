@@ -11,8 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// The count of escapes is never below an ID's growth in JSON. Only control characters with a short
-// escape count as more.
+// The count of escapes is never below an ID's growth in JSON, and above it for control characters only.
 func TestEscapes_countTheBytesThatJSONAdds(t *testing.T) {
 	for r := range rune(0x3000) {
 		data, err := jsontext.Marshal(string(r))

@@ -183,9 +183,7 @@ type gate struct {
 	open    chan struct{}
 }
 
-func (g *gate) Recent(
-	ctx context.Context, productID string, of recent.Subject, limit int,
-) (recent.Snapshot, error) {
+func (g *gate) Recent(ctx context.Context, productID string, of recent.Subject, limit int) (recent.Snapshot, error) {
 	if productID == "acme" {
 		g.waiting.Add(1)
 		defer g.waiting.Add(-1)
@@ -198,8 +196,7 @@ func (g *gate) Recent(
 	return g.Store.Recent(ctx, productID, of, limit)
 }
 
-// Answers hold memory until they are sent. A product has room for a few, a waiting call gets an
-// answer in time, and another product's calls go on.
+// Answers hold memory until they are sent. A product has room for a few; other products' calls go on meanwhile.
 func TestHandler_boundsTheAnswersOfAllRequests(t *testing.T) {
 	const requests = 40
 	synctest.Test(t, func(t *testing.T) {
@@ -235,8 +232,7 @@ func TestHandler_boundsTheAnswersOfAllRequests(t *testing.T) {
 	})
 }
 
-// The copies of a batch's answer take several times its bytes while it is made. One batch of a
-// product is served at a time, beside single calls.
+// Making a batch's answer takes several times its bytes, so a product has one batch served at a time, beside calls.
 func TestHandler_countsTheCopiesOfABatchsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{Store: filled(t, 3), open: make(chan struct{})}

@@ -315,8 +315,7 @@ func TestHandler_rejectsInvalidMessages(t *testing.T) {
 	}
 }
 
-// A relay such as mcp-remote answers its client only with a JSON-RPC response: after any other status
-// the client waits in vain.
+// A relay such as mcp-remote passes only a JSON-RPC response on: after any other status its client waits in vain.
 func TestHandler_answersAnUnknownMethodByItsID(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	for _, id := range []string{`1`, `"a"`} {

@@ -15,8 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// listing returns a service with a real log, whose shop lists events, and a function that returns
-// the descriptions of session-1's actions.
+// listing returns a service with a real log, whose shop lists events, and the descriptions of session-1's actions.
 func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	log := musttest.New(memorylog.New(nil))
 	recorder := musttest.New(eventlog.NewRecorder(log, nil))

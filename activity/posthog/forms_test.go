@@ -23,8 +23,7 @@ func sdkEvent() object {
 	return click(object{"timestamp": "2026-11-20T11:59:50Z", "$set": object{"email": "ada@example.com"}})
 }
 
-// webhookBody is the event as PostHog's default destination sends it: the chain and the person's ID
-// have moved out of the properties.
+// webhookBody is the event as PostHog's default destination sends it: chain and person's ID beside the properties.
 func webhookBody() object {
 	return object{
 		"event": click(object{"timestamp": "2026-11-20T11:59:50Z", "elements_chain": exportChain, "distinct_id": "user_42",
@@ -222,8 +221,7 @@ func TestLZ64_decodesBodiesOfPostHogJSLite(t *testing.T) {
 	require.Regexp(t, `\+.*/.*=|/.*\+.*=`, text)
 	inURL := strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(text)
 	for _, body := range []string{body, "compression=lz64&data=" + text, "compression=lz64&data=" + inURL} {
-		w := s.post(door{path: "/ingest/e/?ip=1&v=2.5.0"}, []byte(body))
-		assert.Zero(t, requireOK(t, w).Ignored)
+		assert.Zero(t, requireOK(t, s.post(door{path: "/ingest/e/?ip=1&v=2.5.0"}, []byte(body))).Ignored)
 		events := s.sink.take(shop)
 		require.Len(t, events, 3)
 		assert.Equal(t, "https://app.example.com/reports", events[0].Action.CanonicalURL)
@@ -268,8 +266,7 @@ func TestNobody_hasNoUserID(t *testing.T) {
 	}
 }
 
-// An event without a user and a session is ignored. Actions of cookieless visitors are the exception and
-// go to the stream, without an address.
+// An event without a user and a session is ignored, except for a cookieless visitor's action, which has no address.
 func TestNobody_isIgnoredWithoutASession(t *testing.T) {
 	for _, session := range []any{nil, "undefined"} {
 		event := click(object{"properties.distinct_id": "anonymous", "properties.$session_id": session})

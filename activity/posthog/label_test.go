@@ -50,8 +50,7 @@ var attribute = regexp.MustCompile(`([\w-]+)="([^"]*)"`)
 var verbs = map[string][2]string{"click": {"Click ", "clicked "}, "submit": {"Submit ", "submitted "},
 	"change": {"Change ", "changed "}}
 
-// requireSaid asserts the name that an action on the dashboard gives its element: a name of its
-// own, or a kind with an article.
+// requireSaid asserts the name of an element in a dashboard's action: a name of its own, or a kind with an article.
 func requireSaid(t *testing.T, typ, element string, a activity.Action) {
 	t.Helper()
 	assert.Equal(t, typ, a.Type)
@@ -398,8 +397,7 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 	require.NotContains(t, a.Title, "s3cret")
 }
 
-// posthog-ios sends the text of a view. A text field or text view holds typed text; a picker,
-// slider, stepper or switch holds a choice.
+// posthog-ios sends the text of a view: typed text of a field or text view, a choice of a picker, slider or switch.
 func TestLabel_neverContainsTheTextOfANativeView(t *testing.T) {
 	for chain, want := range map[string]string{
 		`UITextView:text="s3cret";UIView;UIWindow`:                                           "Click field",

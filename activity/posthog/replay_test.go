@@ -61,8 +61,7 @@ func capturedRequests(t testing.TB, scenario string) []captured {
 	return requests
 }
 
-// line is an event as its readers see it: its action with the page, or "identity"; then its session, its
-// user, and the email if it has one.
+// line is an event as its readers see it: its action with the page, or "identity"; its session, user and any email.
 func line(e activity.Event) string {
 	parts := []string{"identity"}
 	if a := e.Action; a != nil {
@@ -88,8 +87,7 @@ func TestReplay_capturedTraffic(t *testing.T) {
 					time.Sleep(time.Until(c.arrival))
 					lines = append(lines, s.replay(t, c)...)
 				}
-				want := string(testdata("raw", scenario.Name(), "events.txt"))
-				assert.Equal(t, want, strings.Join(lines, "\n")+"\n")
+				assert.Equal(t, string(testdata("raw", scenario.Name(), "events.txt")), strings.Join(lines, "\n")+"\n")
 			})
 		})
 	}

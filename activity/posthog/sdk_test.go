@@ -182,8 +182,7 @@ func TestSDK_configurationOfAnyToken(t *testing.T) {
 	})
 }
 
-// posthog-js and server SDKs ask for more than events. They get empty answers in their own form, so
-// that they log no errors and keep calling.
+// SDKs ask for more than events. They get empty answers in their own form, so they log no errors and keep calling.
 func TestSDK_answersEmptyLists(t *testing.T) {
 	s := newService()
 	for _, c := range []struct{ method, path, answer string }{
@@ -237,8 +236,7 @@ const evil = "https://evil.example"
 // passes are tokens, each with an origin that may use it.
 var passes = [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, evil}, {"phc_unknown", evil}}
 
-// Pages of other origins than the listed ones send nothing to a product, wherever the token is, and read
-// nothing of its answers.
+// Pages of unlisted origins send nothing to a product, wherever the token is, and read nothing of its answers.
 func TestOrigins_holdForEveryToken(t *testing.T) {
 	s := newService()
 	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config",

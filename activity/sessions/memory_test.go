@@ -178,8 +178,7 @@ func TestMemory_looksForAPrefix(t *testing.T) {
 	}
 }
 
-// A search goes on, however far apart its results are. One through exactly the limit of examined
-// sessions has no cursor.
+// A search goes on, however far apart its results are. One of exactly the limit of examined sessions has no cursor.
 func TestMemory_examinesABoundedPart(t *testing.T) {
 	m := newMemory(nil)
 	m.Add("acme", seen("needle", noon.Add(-time.Second)))

@@ -117,8 +117,7 @@ type exports struct {
 	importer types.Importer // reads each file once
 }
 
-// exported returns the packages that the module depends on. With -race, they are those that the
-// tests are compiled with.
+// exported returns the packages that the module depends on, with -race those that the tests are compiled with.
 func exported(t *testing.T) exports {
 	t.Helper()
 	type compiled struct{ ImportPath, Name, Export string }

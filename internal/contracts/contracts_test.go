@@ -48,8 +48,7 @@ func official(t *testing.T, kind string) *jsonschema.Resolved {
 	}
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal(data, &schema))
-	resolved, err := schema.Resolve(nil)
-	require.NoError(t, err)
+	resolved := musttest.New(schema.Resolve(nil))
 	return resolved
 }
 
@@ -171,8 +170,7 @@ func TestAsyncAPI_examplesSatisfyTheirSchemas(t *testing.T) {
 	}
 }
 
-// Client generators need whole operations: each has a name of its own, a group, a credential or
-// none, and an example for each parameter in its path.
+// Each operation has a name of its own, a group, a credential or none, and an example for each parameter in its path.
 func TestOpenAPI_operationsAreWhole(t *testing.T) {
 	d := contractstest.Parse(t, contracts.OpenAPI(""))
 	ids, tags := map[string]bool{}, map[string]bool{}
@@ -208,8 +206,7 @@ func TestOpenAPI_operationsAreWhole(t *testing.T) {
 	}
 }
 
-// An action of the stream is an action of a lookup with its session, user, address and
-// conversation.
+// An action of the stream is an action of a lookup with its session, user, address and conversation.
 func TestDocuments_agreeOnTheFieldsOfAnAction(t *testing.T) {
 	action := func(document []byte) object {
 		return decoded(t, document)["components"].(object)["schemas"].(object)["Action"].(object)["properties"].(object)

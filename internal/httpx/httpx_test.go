@@ -33,7 +33,7 @@ func detail(t *testing.T, w *httptest.ResponseRecorder, status int) string {
 
 func TestHandler_writesErrorsAsJSON(t *testing.T) {
 	cause := errors.New("dial tcp 10.0.0.1: connection refused")
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		err    error
 		status int
 		detail string
@@ -50,8 +50,7 @@ func TestHandler_writesErrorsAsJSON(t *testing.T) {
 			"The service cannot take this request just now; please repeat it.", http.Header{"Retry-After": {"1"}}},
 		"wrapped":         {fmt.Errorf("while reading: %w", httpx.Errorf(409, "Taken.")), 409, "Taken.", nil},
 		"any other error": {cause, 500, "Something went wrong inside the server.", nil},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := httpxtest.NewReporter()
 			httpx.Handler(func(http.ResponseWriter, *http.Request) error { return tt.err }).ServeHTTP(wrapper{w},
@@ -94,7 +93,7 @@ func TestWriteJSON_reportsUnencodableValues(t *testing.T) {
 
 func TestReadBody_answersEachBody(t *testing.T) {
 	const limit = 10
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		body   io.Reader
 		length int64 // Content-Length; -1 for none
 		want   string
@@ -112,8 +111,7 @@ func TestReadBody_answersEachBody(t *testing.T) {
 			"", 400},
 		"connection lost": {io.MultiReader(strings.NewReader("01"),
 			iotest.ErrReader(errors.New("read tcp: reset by 10.0.0.1"))), 5, "", 400},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "/", tt.body)
 			r.ContentLength = tt.length
@@ -133,8 +131,7 @@ func TestReadBody_answersEachBody(t *testing.T) {
 	}
 }
 
-// A Content-Length costs its sender nothing, so it must not cost the server memory before the bytes
-// arrive.
+// A Content-Length costs its sender nothing, so it must not cost the server memory before the bytes arrive.
 func TestReadBody_setsNoMemoryAsideForAPromise(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	r.ContentLength = 8 << 20
@@ -198,8 +195,7 @@ func TestReadBody_answersABodyThatIsMuchTooLarge(t *testing.T) {
 	}
 }
 
-// A body that never ends is answered with 408. A request goes on after the time for its body if the
-// body has arrived.
+// A body that never ends is answered with 408. A request goes on after the time for its body if the body has arrived.
 func TestReadBody_waitsForABodyForSomeSecondsOnly(t *testing.T) {
 	ends := make(chan error, 1)
 	server := httptest.NewServer(httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {

@@ -34,7 +34,7 @@ func newMux(fallback http.Handler) *httpx.Mux {
 }
 
 func TestMux_servesTheRouteOfThePath(t *testing.T) {
-	tests := map[string]struct{ method, target, want, route string }{
+	for name, tt := range map[string]struct{ method, target, want, route string }{
 		"GET":                        {"GET", "/a/1", "get a 1", "GET /a/{x}"},
 		"HEAD as GET":                {"HEAD", "/a/1", "get a 1", "GET /a/{x}"},
 		"POST":                       {"POST", "/a/1", "post a 1", "POST /a/{x}"},
@@ -51,8 +51,7 @@ func TestMux_servesTheRouteOfThePath(t *testing.T) {
 		"dots within a segment":      {"GET", "/a/b..c", "get a b..c", "GET /a/{x}"},
 		"the fallback":               {"POST", "/some/prefix/sdk", "sdk", ""},
 		"the fallback below a route": {"GET", "/b/sdk", "sdk", ""},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.target, nil)
 			newMux(echo("sdk")).ServeHTTP(w, r)
@@ -65,7 +64,7 @@ func TestMux_servesTheRouteOfThePath(t *testing.T) {
 }
 
 func TestMux_answersUnknownPathsInJSON(t *testing.T) {
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		method, target string
 		status         int
 		allow          string
@@ -90,8 +89,7 @@ func TestMux_answersUnknownPathsInJSON(t *testing.T) {
 		"everything":                  {"GET", "*", 404, ""},
 		"a proxy's CONNECT":           {"CONNECT", "example.com:443", 404, ""},
 		"a proxy's full URL":          {"GET", "http://other.example/none", 404, ""},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.target, nil)
 			newMux(nil).ServeHTTP(w, r)

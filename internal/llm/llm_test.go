@@ -30,8 +30,7 @@ const (
 // left is the vendor's default answer.
 var left = llmtest.Say("Ada left.")
 
-// refuse answers with the vendor's error object. The parameter and the code
-// are JSON.
+// refuse answers with the vendor's error object. The parameter and the code are JSON.
 func refuse(w http.ResponseWriter, status int, message, kind, param, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -46,7 +45,7 @@ func newModel(v *llmtest.Server, name, key string) func(context.Context, string)
 
 func TestNew_requiresItsArguments(t *testing.T) {
 	const missing, endpoint, url, key = "llm.model", "llm.endpoint", "llm.OPENAI_BASE_URL", "llm.OPENAI_API_KEY"
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		model, apiKey, baseURL string
 		want                   []string
 	}{
@@ -63,8 +62,7 @@ func TestNew_requiresItsArguments(t *testing.T) {
 		"a key that is not ASCII":     {model, "schlüssel", "", []string{key}},
 		"a key alone is enough":       {model, apiKey, "", nil},
 		"so is a URL":                 {"llama3.2:3b", "", "http://127.0.0.1:11434/v1", nil},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			complete, err := llm.New(tt.model, tt.apiKey, tt.baseURL)
 			if assert.Equal(t, tt.want == nil, complete != nil); tt.want == nil {
@@ -87,8 +85,7 @@ func TestModel_sendsThePromptAndKey(t *testing.T) {
 				llmtest.Say("\n Ada exported\na report. ")(w, r)
 			})
 			complete := musttest.New(llm.New(model, key, v.BaseURL()+"/"))
-			text := musttest.New(complete(t.Context(), prompt))
-			assert.Equal(t, "Ada exported\na report.", text)
+			assert.Equal(t, "Ada exported\na report.", musttest.New(complete(t.Context(), prompt)))
 			require.Len(t, v.Asked(), 1)
 			assert.Equal(t, map[string]any{"model": model, "max_tokens": 400.0, "temperature": 0.2, "stream": false,
 				"messages": []any{map[string]any{"role": "user", "content": prompt}}}, v.Asked()[0].Body)
@@ -103,8 +100,7 @@ func TestModel_sendsThePromptAndKey(t *testing.T) {
 	}
 }
 
-// Endpoints refuse parameters that they do not know, one after the other and in an error of any
-// shape. The ones that worked are used from then on.
+// Endpoints refuse unknown parameters one by one, in an error of any shape. Those that worked are used from then on.
 func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 	const limit, newer, temperature = "max_tokens", "max_completion_tokens", "temperature"
 	standard := func(w http.ResponseWriter, name string) {
@@ -121,7 +117,7 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 			`'%s')}]","type":"BadRequestError","param":null,"code":400}`, name)
 	}
 	older, room := map[string]any{limit: 400.0}, map[string]any{newer: 4000.0}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		model   string
 		refuse  func(w http.ResponseWriter, name string)
 		unknown []string
@@ -138,8 +134,7 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 		"both limits":                      {"a-model", standard, []string{limit, newer}, nil, 4},
 		"max_tokens, by an older vLLM":     {"a-model", olderVLLM, []string{limit}, room, 3},
 		"the temperature, by an older one": {"a-model", olderVLLM, []string{temperature}, older, 3},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			var v *llmtest.Server
 			v = llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
@@ -154,8 +149,7 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 			})
 			complete := newModel(v, tt.model, apiKey)
 			for range 2 {
-				text := musttest.New(complete(t.Context(), prompt))
-				assert.Equal(t, "Ada left.", text)
+				assert.Equal(t, "Ada left.", musttest.New(complete(t.Context(), prompt)))
 			}
 			asked := v.Asked()
 			require.Len(t, asked, tt.asked)
@@ -227,7 +221,7 @@ func TestModel_reportsRefusals(t *testing.T) {
 }
 
 func TestModel_reportsBadAnswers(t *testing.T) {
-	tests := map[string]struct{ body, want string }{
+	for name, tt := range map[string]struct{ body, want string }{
 		"no choices": {`{"choices":[]}`, "no answer"},
 		"an empty text": {`{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`,
 			`blank (finish reason "content_filter")`},
@@ -244,8 +238,7 @@ func TestModel_reportsBadAnswers(t *testing.T) {
 		"a list without text": {`{"choices":[{"message":{"content":[]}}]}`, "blank"},
 		"cut off by the limit": {`{"choices":[{"message":{"content":"Ada exp"},"finish_reason":"length"}]}`,
 			"llm: the model's answer is cut off by its limit of tokens"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) })
 			text, err := newModel(v, model, apiKey)(t.Context(), prompt)
@@ -262,8 +255,7 @@ func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
 	const head, tail = `{"choices":[{"message":{"content":"`, `"}}]}`
 	text := strings.Repeat("x", 1<<20-len(head)-len(tail))
 	v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, head+text+tail) })
-	got := musttest.New(newModel(v, model, apiKey)(t.Context(), prompt))
-	assert.Len(t, got, len(text))
+	assert.Len(t, musttest.New(newModel(v, model, apiKey)(t.Context(), prompt)), len(text))
 }
 
 // A large error, too, is read only up to its limit.
@@ -359,7 +351,7 @@ func answering(content, reasoning, reason string) http.HandlerFunc {
 }
 
 func TestModel_dropsItsReasoning(t *testing.T) {
-	tests := map[string]string{ // empty for nothing left
+	for content, want := range map[string]string{ // empty for nothing left
 		"Ada exported.": "Ada exported.",
 		"<think>Hm.\nWell.</think>\n\nAda exported.":             "Ada exported.",
 		"<THINK>Hm.</Think>Ada exported.":                        "Ada exported.",
@@ -377,8 +369,7 @@ func TestModel_dropsItsReasoning(t *testing.T) {
 		"<think>Ada exported.</think>":                           "",
 		"<think>a</think> \n ":                                   "",
 		"I think Ada < thinks > about <b>export</b> & <thinker>": "I think Ada < thinks > about <b>export</b> & <thinker>",
-	}
-	for content, want := range tests {
+	} {
 		t.Run(content, func(t *testing.T) {
 			v := llmtest.New(t, answering(content, "", "stop"))
 			text, err := newModel(v, model, apiKey)(t.Context(), prompt)
@@ -392,8 +383,7 @@ func TestModel_dropsItsReasoning(t *testing.T) {
 func TestModel_readsAnAnswerInParts(t *testing.T) {
 	v := llmtest.New(t, answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},
 		{"type":"text","text":"Ada "},{"type":"text","text":"exported."}]}`, "stop"))
-	text := musttest.New(newModel(v, model, apiKey)(t.Context(), prompt))
-	assert.Equal(t, "Ada exported.", text)
+	assert.Equal(t, "Ada exported.", musttest.New(newModel(v, model, apiKey)(t.Context(), prompt)))
 }
 
 // Thoughts use up the room of an answer, so a thinking model gets more.
@@ -419,8 +409,7 @@ func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 			})
 			ask := newModel(v, model, apiKey)
 			for range 2 {
-				text := musttest.New(ask(t.Context(), prompt))
-				assert.Equal(t, "Ada exported.", text)
+				assert.Equal(t, "Ada exported.", musttest.New(ask(t.Context(), prompt)))
 			}
 			requests := v.Asked()
 			require.Len(t, requests, 3, "it is remembered")

@@ -60,8 +60,7 @@ func (o *observed) lines(t *testing.T) (lines []map[string]any) {
 // durations returns how many requests were observed with each status and route.
 func (o *observed) durations(t *testing.T) map[string]uint64 {
 	t.Helper()
-	families, err := o.reg.Gather()
-	require.NoError(t, err)
+	families := musttest.New(o.reg.Gather())
 	require.Len(t, families, 1)
 	require.Equal(t, "liveactivity_http_request_duration_seconds", families[0].GetName())
 	counts := map[string]uint64{}
@@ -136,10 +135,9 @@ func TestWrap_cutsAnAnswerThatPanicsHalfWay(t *testing.T) {
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
 	defer server.Close()
-	resp, err := http.Get(server.URL)
-	require.NoError(t, err)
+	resp := musttest.New(http.Get(server.URL))
 	defer resp.Body.Close()
-	_, err = io.ReadAll(resp.Body)
+	_, err := io.ReadAll(resp.Body)
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	server.Close()
 	assert.Contains(t, o.log.String(), "half way")
@@ -154,7 +152,7 @@ func TestWrap_passesAnAbortOn(t *testing.T) {
 }
 
 func TestWrap_logsByStatus(t *testing.T) {
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		next  http.Handler
 		level string
 	}{
@@ -167,8 +165,7 @@ func TestWrap_logsByStatus(t *testing.T) {
 		"503":             {fail(httpx.Unavailable(errors.New("x"))), "WARN"},
 		"200 by Write only": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }),
 			"DEBUG"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			o := observing(slog.LevelDebug, tt.next)
 			w := o.serve(get("/"))
@@ -299,10 +296,8 @@ func TestWrap_keepsFlushAndHijack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := observing(slog.LevelDebug, tt.next)
 			server := httptest.NewServer(o.handler)
-			resp, err := http.Get(server.URL)
-			require.NoError(t, err)
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
+			resp := musttest.New(http.Get(server.URL))
+			body := musttest.New(io.ReadAll(resp.Body))
 			resp.Body.Close()
 			server.Close()
 			assert.Equal(t, tt.body, string(body))

@@ -14,8 +14,7 @@ import (
 
 func TestDecode_withoutEnvironmentTakesReferencesAsTheyAre(t *testing.T) {
 	var file File
-	problems := DecodeBody([]byte(oneProduct(`"webhook_secret": "${NOT_SET}"`)), &file)
-	require.Empty(t, problems)
+	require.Empty(t, DecodeBody([]byte(oneProduct(`"webhook_secret": "${NOT_SET}"`)), &file))
 	assert.Equal(t, "${NOT_SET}", file.Products[0].WebhookSecret)
 }
 

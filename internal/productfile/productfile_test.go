@@ -55,8 +55,7 @@ func key(fields string) string {
 	return `{"products": [{"product_id": "acme"}], "keys": [{` + fields + `}]}`
 }
 
-// fieldsOf returns the fields that an error of Load complains about. Every line must name the file,
-// the field and its fault.
+// fieldsOf returns the fields in an error of Load. Every line must name the file, the field and its fault.
 func fieldsOf(t *testing.T, err error, path string) []string {
 	t.Helper()
 	require.Error(t, err)
@@ -71,8 +70,7 @@ func fieldsOf(t *testing.T, err error, path string) []string {
 	return fields
 }
 
-// requireFields loads files, by the fields below the path at of which the error must complain; "" for no error. The
-// files are made of the texts.
+// requireFields loads files of the texts, by the fields below at of which the error must complain; "" for no error.
 func requireFields(t *testing.T, at string, file func(text string) string, tests map[string][]string) {
 	t.Helper()
 	for want, texts := range tests {

@@ -93,8 +93,7 @@ func TestLoad_listsEverythingAfterALoss(t *testing.T) {
 	assert.Equal(t, []string{"kept"}, r.IDs())
 }
 
-// Nobody else has the secrets, so a registration that took effect must return them, even if the answer
-// was lost or storage is away right after it.
+// Nobody else has the secrets, so a registration that took effect returns them, even if its answer was lost.
 func TestRegister_returnsTheSecretsOfWhatTookEffect(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		log := &watchtest.Log{Log: newMemoryLog()}

@@ -74,8 +74,7 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	keys := []string{register(t, r, "acme", false).Key, register(t, r, "acme", true).Key,
 		register(t, r, "other", false).Key}
 	require.NoError(t, log.Release())
-	raw := musttest.New(os.ReadFile(filepath.Join(dir, boltlog.FileName)))
-	file := string(raw)
+	file := string(musttest.New(os.ReadFile(filepath.Join(dir, boltlog.FileName))))
 	for _, key := range keys {
 		assert.NotContains(t, file, key)
 		assert.NotContains(t, file, key[4:], "not without its prefix either")
@@ -125,8 +124,7 @@ func newWatchedLog() *watchedLog {
 	return l
 }
 
-// Guessed credentials, however many, ask storage at most fifty times a second. They read nothing
-// when nothing is new.
+// Guessed credentials, however many, ask storage at most fifty times a second. They read nothing when nothing is new.
 func TestRegistrations_areNotLookedForWithEveryGuess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newWatchedLog()
@@ -219,8 +217,7 @@ func unreadable(t *testing.T, log eventlog.Log) {
 		"product/":        `{"product":{"product_id":""},"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
 		"productive":      `{}`,
 	} {
-		_, err := log.Documents().Write(t.Context(), "", document.Put(document.Document{Name: name}, []byte(value), 0))
-		require.NoError(t, err)
+		musttest.New(log.Documents().Write(t.Context(), "", document.Put(document.Document{Name: name}, []byte(value), 0)))
 	}
 }
 
@@ -339,18 +336,15 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 	})
 }
 
-// A product that moves into the file under another ID keeps the token that its pages have, whether or
-// not its registration is removed.
+// A product that moves into the file under another ID keeps its token, whether or not its registration is removed.
 func TestRegistry_leavesCredentialsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
-	c, err := registryOn(log).Register(t.Context(), productfile.Product{ProductID: "trial"}, "registered", false)
-	require.NoError(t, err)
+	c := musttest.New(registryOn(log).Register(t.Context(), productfile.Product{ProductID: "trial"}, "registered", false))
 	f := file()
 	f.Products[0].CaptureTokens = []string{c.CaptureToken}
 	f.Keys[0].Key, f.Keys[0].Name = c.Key, "the file's"
 	var warned logtest.Buffer
-	r, err := New(f, productfile.NewExtensions(nil, nil), slog.New(slog.NewTextHandler(&warned, nil)), log)
-	require.NoError(t, err)
+	r := musttest.New(New(f, productfile.NewExtensions(nil, nil), slog.New(slog.NewTextHandler(&warned, nil)), log))
 	requireTheFiles := func() {
 		product, ok, err := r.ProductOfToken(c.CaptureToken)
 		require.NoError(t, err)
@@ -430,8 +424,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 			log := newWatchedLog()
 			here, there := attached(t, log), attached(t, log)
 			register := func(p productfile.Product) Credentials {
-				c := musttest.New(there.Register(t.Context(), p, "", true))
-				return c
+				return musttest.New(there.Register(t.Context(), p, "", true))
 			}
 			recorder := musttest.New(eventlog.NewRecorder(log, nil))
 			ingest := musttest.New(intake.New(recorder, here, nil))
@@ -454,8 +447,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 
 			register(closed)
 			require.NoError(t, here.Load(t.Context()))
-			opened := register(open)
-			assert.Equal(t, http.StatusOK, send(opened))
+			assert.Equal(t, http.StatusOK, send(register(open)))
 
 			stranger := register(closed)
 			stranger.WebhookSecret = "guess"
@@ -580,20 +572,16 @@ func TestUnregister_endsCredentialsAndRemovesData(t *testing.T) {
 	assertVoid(t, r, acme, "acme")
 	assertOpen(t, r, other, "other")
 	assert.Equal(t, []string{"other"}, r.IDs())
-	kept := func(id string) eventlog.ID {
-		bounds := musttest.New(log.Bounds(t.Context(), id))
-		return bounds.Oldest
-	}
+	kept := func(id string) eventlog.ID { return musttest.New(log.Bounds(t.Context(), id)).Oldest }
 	assert.Zero(t, kept("acme"))
 	assert.NotZero(t, kept("other"))
-	docs := musttest.New(log.Documents().List(t.Context(), "", "product/", "", 10))
-	assert.Len(t, docs, 1, "the registration is gone, too")
+	assert.Len(t, musttest.New(log.Documents().List(t.Context(), "", "product/", "", 10)), 1,
+		"the registration is gone, too")
 	require.ErrorIs(t, r.Unregister(t.Context(), "acme"), ErrUnknown)
 	assertOpen(t, r, register(t, r, "acme", false), "acme")
 }
 
-// The next call removes the documents that storage could not remove. A new registration removes
-// them first and starts empty.
+// Documents that storage could not remove go with the next call, or before a new registration, which starts empty.
 func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 	errAway := errors.New("away")
 	for name, again := range map[string]func(*Registry) error{

@@ -19,26 +19,18 @@ func file() productfile.File {
 	return productfile.File{
 		Products: []productfile.Product{{ProductID: "acme", WebhookSecret: "file-secret",
 			CaptureTokens: []string{"phc_1", "phc_2"}}},
-		Keys: []productfile.Key{
-			{Key: "both", ExternalID: "acme"},
-			{Key: "stream", ExternalID: "acme", Scopes: []access.Scope{access.Stream}},
-		},
+		Keys: []productfile.Key{{Key: "both", ExternalID: "acme"},
+			{Key: "stream", ExternalID: "acme", Scopes: []access.Scope{access.Stream}}},
 	}
 }
 
 // registryOn returns a registry on the log that has loaded nothing.
 func registryOn(log eventlog.Log) *Registry {
-	r, err := New(productfile.File{}, productfile.NewExtensions(nil, nil), nil, log)
-	if err != nil {
-		panic(err)
-	}
-	return r
+	return musttest.New(New(productfile.File{}, productfile.NewExtensions(nil, nil), nil, log))
 }
 
 func register(t *testing.T, r *Registry, id string, force bool) Credentials {
-	t.Helper()
-	c := musttest.New(r.Register(t.Context(), productfile.Product{ProductID: id}, "", force))
-	return c
+	return musttest.New(r.Register(t.Context(), productfile.Product{ProductID: id}, "", force))
 }
 
 // assertOpen checks that the credentials open the product and nothing else.
@@ -136,8 +128,7 @@ func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
 			assertOpen(t, r, fresh, "acme")
 			product, _, err := r.Product("acme")
 			require.NoError(t, err)
-			key := sha256.Sum256([]byte(fresh.Key))
-			assert.Equal(t, tt.want, append(product.AllowedOrigins, r.Keys().NameOf(key)))
+			assert.Equal(t, tt.want, append(product.AllowedOrigins, r.Keys().NameOf(sha256.Sum256([]byte(fresh.Key)))))
 		})
 	}
 }

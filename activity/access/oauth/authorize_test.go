@@ -86,8 +86,7 @@ func TestAuthorize_redirectsToRegisteredAddressesOnly(t *testing.T) {
 			assert.True(t, strings.HasPrefix(to, given+"?code=lac_") || strings.HasPrefix(to, given+"&code=lac_"), to)
 		}
 	}
-	r := p.page(request("client_none"))
-	assert.Equal(t, http.StatusBadRequest, r.Code)
+	assert.Equal(t, http.StatusBadRequest, p.page(request("client_none")).Code)
 	twice := request(p.register("App", callback))
 	twice.Add("redirect_uri", "https://evil.example/")
 	assert.Equal(t, http.StatusBadRequest, p.page(twice).Code)

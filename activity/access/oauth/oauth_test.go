@@ -257,8 +257,7 @@ func TestGrants_areBounded(t *testing.T) {
 			assert.Equal(t, want, p.opens(got.Access), i)
 		}
 		assert.Equal(t, "acme", p.opens(second.Access), "another key's")
-		grants := musttest.New(p.Grants(t.Context(), "acme"))
-		assert.Len(t, grants, oauth.MaxGrants+1)
+		assert.Len(t, musttest.New(p.Grants(t.Context(), "acme")), oauth.MaxGrants+1)
 	})
 }
 
@@ -283,8 +282,7 @@ func TestGrants_areListedAndEnded(t *testing.T) {
 		assert.Equal(t, "com.example.app:", grants[0].RedirectHost)
 
 		for _, want := range []bool{true, false} {
-			ended := musttest.New(p.again(publicURL).End(t.Context(), "acme", grants[1].GrantID))
-			assert.Equal(t, want, ended)
+			assert.Equal(t, want, musttest.New(p.again(publicURL).End(t.Context(), "acme", grants[1].GrantID)))
 		}
 		assert.Equal(t, invalid, p.opens(got.Access))
 		assert.Len(t, list(p), 1)
