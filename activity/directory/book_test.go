@@ -160,8 +160,7 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 			assert.ElementsMatch(t, append(c.want, "session/"+e.SessionID), changed(b))
 		})
 	}
-	d := newDirectory(0)
-	d.learn(t, seen(0, "s", "ada", "ada@x.example"))
+	d := having(t, seen(0, "s", "ada", "ada@x.example"))
 	b := d.open(t, seen(3600, "s", "ada", ""))
 	learn(t, b, seen(3600, "s", "ada", ""))
 	assert.Equal(t, []string{"session/s"}, changed(b), "without the address")
@@ -236,9 +235,7 @@ func TestBook_keepsAnAddressWhileItsSessionGoesOn(t *testing.T) {
 
 // A user that the events do not name is read on demand. A failed read can be repeated.
 func TestBook_readsFurtherUsersWhenNeeded(t *testing.T) {
-	d := newDirectory(0)
-	d.learn(t, seen(1, "s", "ada", ""))
-	d.learn(t, seen(1, "other", "ada", "ada@x.example"))
+	d := having(t, seen(1, "s", "ada", ""), seen(1, "other", "ada", "ada@x.example"))
 	e := seen(2, "s", "", "")
 	b := d.open(t, e)
 	d.docs.failGet = errors.New("storage is away")

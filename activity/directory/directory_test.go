@@ -122,8 +122,7 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 	} {
 		for _, way := range []struct{ email, user string }{{"Ivy@x.example", ""}, {"", "ivy"}, {"", ""}} {
 			t.Run(fmt.Sprintf("%s, linked by %q", c.name, way.email+way.user), func(t *testing.T) {
-				d := newDirectory(0)
-				d.learn(t, c.before)
+				d := having(t, c.before)
 				d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", way.email, way.user) })
 				for i, e := range c.after {
 					b := d.open(t, e)
@@ -141,8 +140,7 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 func TestSession_keepsItsLinkAtTheVisitorsDevice(t *testing.T) {
 	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), identified(2, "bob", "")
 	for visitor, want := range map[string]string{"ivy": "7", "other": "", "": ""} {
-		d := newDirectory(0)
-		d.learn(t, ivy)
+		d := having(t, ivy)
 		d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", "ivy@x.example", "") })
 		bob.Visitor = visitor
 		for _, e := range []activity.Event{bob, ivy} {
@@ -156,10 +154,7 @@ func TestSession_keepsItsLinkAtTheVisitorsDevice(t *testing.T) {
 func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 	var tell func(told []activity.Event)
 	tell = func(told []activity.Event) {
-		d := newDirectory(0)
-		for _, e := range told {
-			d.learn(t, e)
-		}
+		d := having(t, told...)
 		if s, _ := d.session(t, "s"); s.Email != "" {
 			d.update(t, "s", func(s *directory.Session) {
 				s.Link("zendesk", "7", "Ivy@x.example", "")
@@ -195,8 +190,7 @@ func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 		"0198c2f4-7a6b-7000-8000-000000000001": "ivy@x.example", "1234-5678-9012-3456-7890": "",
 		"1-2-3-4-00000000000000000000000000000": ""} {
 		next.Visitor = "device" // as several sources state with every event
-		d := newDirectory(0)
-		d.learn(t, seen(1, "s", user, "ivy@x.example"))
+		d := having(t, seen(1, "s", user, "ivy@x.example"))
 		assert.Equal(t, want, d.learn(t, next).Email, user)
 	}
 }
@@ -236,8 +230,7 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, visitor := range []string{"", "anon"} {
-				d := newDirectory(0)
-				d.learn(t, seen(1, "s", visitor, "ivy@x.example"))
+				d := having(t, seen(1, "s", visitor, "ivy@x.example"))
 				d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", "ivy@x.example", "") })
 				for _, e := range c.after {
 					d.learn(t, e)
@@ -282,6 +275,16 @@ type fixture struct {
 func newDirectory(ttl time.Duration) fixture {
 	docs := &meddling{Store: musttest.New(document.NewMemory(nil))}
 	return fixture{musttest.New(directory.New(docs, ttl)), docs}
+}
+
+// having returns a directory that has learned from the events, one after the other.
+func having(t testing.TB, events ...activity.Event) fixture {
+	t.Helper()
+	d := newDirectory(0)
+	for _, e := range events {
+		d.learn(t, e)
+	}
+	return d
 }
 
 // meddling is a store that fails, or lets something happen before a write.
@@ -592,8 +595,7 @@ func TestDirectory_keepsTheUserOfAnEmailUntilTheUserIsForgotten(t *testing.T) {
 }
 
 func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
-	d := newDirectory(0)
-	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
+	d := having(t, seen(0, "s1", "ada", "ada@x.example"))
 	d.update(t, "s1", func(s *directory.Session) { s.Desk, s.ConversationID = "zendesk", "7" })
 	d.learn(t, seen(1, "s2", "bob", ""))
 	got := musttest.New(d.Sessions(t.Context(), "acme", "s2", "none", "s1", "s1"))

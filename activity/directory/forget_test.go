@@ -52,10 +52,7 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 		"the only address of its user":  {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(0)
-			for _, e := range append(c.events, bobs...) {
-				d.learn(t, e)
-			}
+			d := having(t, append(c.events, bobs...)...)
 			d.forget(t, c.who)
 			assert.ElementsMatch(t, append(c.want, keptOfBob...), d.names(t))
 			docs, err := d.docs.Get(t.Context(), "acme", "owned/eve")
@@ -121,10 +118,7 @@ func TestDirectory_Forget_conflictsWithNews(t *testing.T) {
 		Others: map[string][]string{"s": {"bob"}}}
 	for _, before := range []events{{seen(1, "s", "ada", "ada@x.example")}, nil} {
 		for _, others := range []map[string][]string{who.Others, nil} {
-			d := newDirectory(0)
-			for _, e := range before {
-				d.learn(t, e)
-			}
+			d := having(t, before...)
 			who.Others = others
 			changes, err := d.Forget(t.Context(), "acme", who)
 			require.NoError(t, err)
@@ -136,8 +130,7 @@ func TestDirectory_Forget_conflictsWithNews(t *testing.T) {
 }
 
 func TestDirectory_Forget_passesStorageErrorsThrough(t *testing.T) {
-	d := newDirectory(0)
-	d.learn(t, seen(1, "", "eve", "ada@x.example"))
+	d := having(t, seen(1, "", "eve", "ada@x.example"))
 	d.docs.failGet = errors.New("storage is away")
 	for _, name := range []string{"email/ada@x.example", "owned/eve"} {
 		d.docs.failName = name

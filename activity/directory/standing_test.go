@@ -27,10 +27,7 @@ func inEveryOrder(t *testing.T, events []activity.Event, f func(t *testing.T, d 
 		if n == len(events) {
 			orders++
 			t.Run(fmt.Sprint("order ", orders), func(t *testing.T) {
-				d := newDirectory(0)
-				for _, e := range events {
-					d.learn(t, e)
-				}
+				d := having(t, events...)
 				f(t, d)
 			})
 			return
@@ -111,8 +108,7 @@ func TestDirectory_keepsTheAddressOfASignedUser(t *testing.T) {
 
 // A session that only claims to be a user's has the user's address as a claim.
 func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
-	d := newDirectory(0)
-	d.learn(t, standing(verified, verified, seen(1, "s1", "ada", "ada@x.example")))
+	d := having(t, standing(verified, verified, seen(1, "s1", "ada", "ada@x.example")))
 	s := d.learn(t, standing(claimed, claimed, seen(2, "s2", "ada", "")))
 	assert.Equal(t, "ada@x.example", s.Email)
 	assert.Equal(t, [2]activity.Standing{claimed, claimed}, [2]activity.Standing{s.Standing, s.EmailStanding})
@@ -122,8 +118,7 @@ func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
 // Anybody can state their own address for a user: it leads to claims only, not to sessions of a higher standing.
 func TestDirectory_claimsLeadToNoSessionOfAHigherStanding(t *testing.T) {
 	for _, is := range []activity.Standing{claimed, reported, verified} {
-		d := newDirectory(0)
-		d.learn(t, standing(is, is, seen(1, "s", "ada", "")))
+		d := having(t, standing(is, is, seen(1, "s", "ada", "")))
 		d.learn(t, standing(claimed, claimed, seen(2, "", "ada", "eve@x.example")))
 		want := map[activity.Standing]string{claimed: "eve@x.example"}[is]
 		s, _ := d.session(t, "s")
@@ -138,8 +133,7 @@ func TestDirectory_claimsLeadToNoSessionOfAHigherStanding(t *testing.T) {
 // claim the ID. The user keeps the address as it was reported.
 func TestDirectory_placedEventsRaiseNoSession(t *testing.T) {
 	for _, is := range []activity.Standing{claimed, reported} {
-		d := newDirectory(0)
-		d.learn(t, standing(is, is, seen(1, "s", "ada", "")))
+		d := having(t, standing(is, is, seen(1, "s", "ada", "")))
 		placed := standing(reported, reported, seen(2, "s", "ada", "ada@x.example"))
 		placed.Placed = true
 		s := d.learn(t, placed)
