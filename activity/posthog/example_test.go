@@ -3,7 +3,6 @@ package posthog_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -47,10 +46,9 @@ func ExampleHandler() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
 	mux.HandleFunc("/", posthog.New(in).ServeSDK)
-	server := httptest.NewServer(mux)
-	defer server.Close()
 
-	resp, err := http.Post(server.URL+"/i/v0/e/", "application/json", strings.NewReader(`{
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/i/v0/e/", strings.NewReader(`{
 		"api_key": "phc_acme",
 		"batch": [{
 			"event": "$autocapture",
@@ -60,17 +58,11 @@ func ExampleHandler() {
 				"$elements_chain": "span:text=\"CSV\";button:text=\"Export CSV\""
 			}
 		}]
-	}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	answer, _ := io.ReadAll(resp.Body)
-	fmt.Printf("%s %s\n", resp.Status, answer)
+	}`)))
+	fmt.Println(w.Code, w.Body)
 	// Output:
 	// acme: user_42: User clicked Export CSV on the dashboard page
-	// 200 OK {"status":1,"accepted":1,"ignored":0}
+	// 200 {"status":1,"accepted":1,"ignored":0}
 }
 
 func ExampleHandler_webhook() {

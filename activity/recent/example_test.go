@@ -38,16 +38,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
-	server := httptest.NewServer(mux)
-	defer server.Close()
 
-	res, err := http.Get(server.URL + "/users/acme/user_42/live-activity?limit=10")
-	if err != nil {
-		panic(err)
-	}
-	defer res.Body.Close()
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/users/acme/user_42/live-activity?limit=10", nil))
 	var live recent.LiveActivity
-	if err := json.NewDecoder(res.Body).Decode(&live); err != nil {
+	if err := json.NewDecoder(w.Body).Decode(&live); err != nil {
 		panic(err)
 	}
 	for _, action := range live.Actions {
