@@ -33,56 +33,54 @@ func digest(actions ...activity.Action) string {
 }
 
 func TestDigest(t *testing.T) {
+	type acts = []activity.Action
+	const click, submit, change = activity.TypeClick, activity.TypeSubmit, activity.TypeChange
 	visit := func(path string) activity.Action { return did(activity.TypePageview, "", path) }
-	click := func(label string) activity.Action { return did(activity.TypeClick, label, "/checkout") }
+	clicks := func(label string) activity.Action { return did(click, label, "/checkout") }
 	for _, c := range []struct {
 		name    string
-		actions []activity.Action
+		actions acts
 		want    string
 	}{
 		{"nothing", nil, ""},
-		{"one page", []activity.Action{visit("/pricing")}, "Visited pricing."},
-		{"a page again", []activity.Action{visit("/a"), visit("/b?x=1"), visit("/a/"), visit("/b")}, "Visited a and b."},
-		{"one verb", []activity.Action{click("Next"), click("Save"), click("Confirm plan"), click("Next")},
+		{"one page", acts{visit("/pricing")}, "Visited pricing."},
+		{"a page again", acts{visit("/a"), visit("/b?x=1"), visit("/a/"), visit("/b")}, "Visited a and b."},
+		{"one verb", acts{clicks("Next"), clicks("Save"), clicks("Confirm plan"), clicks("Next")},
 			"Clicked Next, Save and Confirm plan."},
-		{"the same on two pages", []activity.Action{did(activity.TypeClick, "Save", "/a"),
-			did(activity.TypeClick, "Save", "/b")}, "Clicked Save."},
-		{"one page's name in another's", []activity.Action{did(activity.TypeClick, "Save on the a page", "/b")},
-			"Clicked Save on the a page."},
-		{"order of kinds", []activity.Action{
-			did("scroll", "Reports", "/a"), did(activity.TypeChange, "plan", "/a"), did(activity.TypeSubmit, "", "/a"),
-			did(activity.TypeClick, "", "/a"), visit("/a"),
+		{"the same on two pages", acts{did(click, "Save", "/a"), did(click, "Save", "/b")}, "Clicked Save."},
+		{"one page's name in another's", acts{did(click, "Save on the a page", "/b")}, "Clicked Save on the a page."},
+		{"order of kinds", acts{
+			did("scroll", "Reports", "/a"), did(change, "plan", "/a"), did(submit, "", "/a"),
+			did(click, "", "/a"), visit("/a"),
 		}, "Visited a; clicked element; submitted a form; changed the plan field; did “Scroll Reports”."},
-		{"a page without an address", []activity.Action{activity.NewAction(activity.TypePageview, activity.Target{}, "")},
+		{"a page without an address", acts{activity.NewAction(activity.TypePageview, activity.Target{}, "")},
 			"Visited a page."},
-		{"a question", []activity.Action{click("What's new?")}, "Clicked What's new?"},
-		{"an end in dots", []activity.Action{click("More...")}, "Clicked More..."},
-		{"a label cut", []activity.Action{click(strings.Repeat("long ", 30))},
+		{"a question", acts{clicks("What's new?")}, "Clicked What's new?"},
+		{"an end in dots", acts{clicks("More...")}, "Clicked More..."},
+		{"a label cut", acts{clicks(strings.Repeat("long ", 30))},
 			"Clicked " + activity.CleanLabel(strings.Repeat("long ", 30))},
-		{"a title of any length", []activity.Action{foreign("click", strings.Repeat("long ", 100))},
+		{"a title of any length", acts{foreign("click", strings.Repeat("long ", 100))},
 			"Clicked " + strings.Repeat("long ", 23) + "long…"},
 
-		{"remote", []activity.Action{
+		{"remote", acts{
 			{Type: "pageview", Title: "Page Load: Dashboard", CanonicalURL: app + "/billing"},
 			{Type: "click", Title: "Click Export CSV"},
 			{Type: "submit", Title: "Submit signup form"}, {Type: "change", Title: "Change plan field"},
 		}, "Visited billing; clicked Export CSV; submitted the signup form; changed the plan field."},
-		{"elements without a label", []activity.Action{
+		{"elements without a label", acts{
 			{Type: "click", Title: "Click button"}, {Type: "submit", Title: "Submit form"},
 			{Type: "change", Title: "Change input"},
 		}, "Clicked button; submitted a form; changed an input."},
-		{"titles of pages", []activity.Action{{Type: "pageview", Title: "Page Load: Vendors"},
+		{"titles of pages", acts{{Type: "pageview", Title: "Page Load: Vendors"},
 			{Type: "pageview", Title: "Page Load"}, {Type: "pageview", Title: "Start"}, {Type: "pageview"}},
 			"Visited Vendors, a page and Start."},
-		{"foreign titles", []activity.Action{foreign("click", "Approve vendor"), foreign("submit", "Order"),
+		{"foreign titles", acts{foreign("click", "Approve vendor"), foreign("submit", "Order"),
 			foreign("opened", "Opened the CSV file"), foreign("", "Übersicht")},
 			"Clicked Approve vendor; submitted Order; did “Opened the CSV file” and “Übersicht”."},
-		{"an untidy title", []activity.Action{foreign("x", " Opened\tthe\n\x1b file\u202e . ")}, "Did “Opened the file .”."},
-		{"a title of invisible characters", []activity.Action{{Type: "click", Title: "\u200b", Description: " "}},
-			"Clicked something."},
-		{"types", []activity.Action{{Type: "click"}, {Type: "export"}, {}},
-			"Clicked something; did an export and something."},
-		{"errors", []activity.Action{activity.NewError("PaymentError", "card_declined", app), activity.NewError("", "", app),
+		{"an untidy title", acts{foreign("x", " Opened\tthe\n\x1b file\u202e . ")}, "Did “Opened the file .”."},
+		{"a title of invisible characters", acts{{Type: "click", Title: "\u200b", Description: " "}}, "Clicked something."},
+		{"types", acts{{Type: "click"}, {Type: "export"}, {}}, "Clicked something; did an export and something."},
+		{"errors", acts{activity.NewError("PaymentError", "card_declined", app), activity.NewError("", "", app),
 			foreign("error", "Payment failed"), activity.NewEvent("Invoice Sent", "", nil, app)},
 			"Did “Invoice Sent”; saw the error PaymentError, an error and “Payment failed”."},
 	} {

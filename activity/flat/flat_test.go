@@ -61,7 +61,8 @@ func decode(t testing.TB, c *flat.Config, body string) (lines []string) {
 func TestDecode_meanings(t *testing.T) {
 	const who = `"id":"e1","at":"2026-11-22T11:59:58Z","user":{"id":"ada","session":"s1","email":"ada@x.example"},` +
 		`"page":{"url":"https://x.example/billing","element":{"text":"Pay"}}`
-	const said = "e1 2s s1 ada true ada@x.example"
+	const said, clicked = "e1 2s s1 ada true ada@x.example", "e 0s d d false : User clicked an element"
+	click := func(more string) string { return `{"name":"Clicked","id":"e",` + more + `}` }
 	for name, tt := range map[string]struct{ body, want string }{
 		"a page view": {`{"name":"Viewed",` + who + `}`, said + ": User landed on the billing page"},
 		"a click":     {`{"name":"Clicked",` + who + `}`, said + ": User clicked Pay on the billing page"},
@@ -74,16 +75,14 @@ func TestDecode_meanings(t *testing.T) {
 		"an address is learnt":   {`{"name":"Other",` + who + `}`, said},
 		"an identity":            {`{"name":"Signed in","device":"d1",` + who + `}`, said + ", was d1"},
 		"an identity of nobody":  {`{"name":"Signed in","id":"e","device":"d1"}`, "ignored: no_identity"},
-		"an anonymous visitor":   {`{"name":"Clicked","id":"e","device":"d1"}`, "e 0s d1 d1 false : User clicked an element"},
-		"a user at a device": {`{"name":"Clicked","id":"e","device":"d","user":{"id":"ada"}}`,
+		"an anonymous visitor":   {click(`"device":"d1"`), "e 0s d1 d1 false : User clicked an element"},
+		"a user at a device": {click(`"device":"d","user":{"id":"ada"}`),
 			"e 0s d ada true , at d: User clicked an element"},
-		"a session of many": {`{"name":"Clicked","id":"e","device":"d1","user":{"session":"[object Object]"}}`,
+		"a session of many": {click(`"device":"d1","user":{"session":"[object Object]"}`),
 			"e 0s d1 d1 false : User clicked an element"},
-		"a user only": {`{"name":"Clicked","id":7,"user":{"id":42}}`, "7 0s  42 true : User clicked an element"},
-		"milliseconds": {`{"name":"Clicked","id":"e","at":1795348799000,"device":"d"}`,
-			"e 1s d d false : User clicked an element"},
-		"a path into a text": {`{"name":"Clicked","id":"e","device":"d","user":"ada","page":[1]}`,
-			"e 0s d d false : User clicked an element"},
+		"a user only":              {`{"name":"Clicked","id":7,"user":{"id":42}}`, "7 0s  42 true : User clicked an element"},
+		"milliseconds":             {click(`"at":1795348799000,"device":"d"`), "e 1s d d false : User clicked an element"},
+		"a path into a text":       {click(`"device":"d","user":"ada","page":[1]`), clicked},
 		"a text that is an object": {`{"name":{"x":1},"device":"d"}`, "ignored: malformed"},
 		"no name":                  {`{"device":"d"}`, "ignored: malformed"},
 		"a page view without one":  {`{"name":"Viewed","device":"d"}`, "ignored: malformed"},
@@ -94,14 +93,13 @@ func TestDecode_meanings(t *testing.T) {
 			"ignored: malformed"},
 		"the longest ID": {`{"name":"Clicked","id":"` + strings.Repeat("x", 1024) + `","device":"d"}`,
 			strings.Repeat("x", 1024) + " 0s d d false : User clicked an element"},
-		"a longer ID": {`{"name":"Clicked","id":"` + strings.Repeat("x", 1025) + `","device":"d"}`, "ignored: malformed"},
-		"a field twice": {`{"name":"Viewed","name":"Clicked","id":"e","device":"d"}`,
-			"e 0s d d false : User clicked an element"},
-		"names like paths": {`{"name":"Clicked","id":"e","device":"d","user.id":"eve","page.element":{"text":"Buy"}}`,
-			"e 0s d d false : User clicked an element"},
+		"a longer ID":   {`{"name":"Clicked","id":"` + strings.Repeat("x", 1025) + `","device":"d"}`, "ignored: malformed"},
+		"a field twice": {`{"name":"Viewed","name":"Clicked","id":"e","device":"d"}`, clicked},
+		"names like paths": {click(`"device":"d","user.id":"eve","page.element":{"text":"Buy"}`),
+			clicked},
 		"no object": {`["x"]`, "ignored: malformed"},
-		"an array":  {`[{"name":"Clicked","id":"e","device":"d"}]`, "e 0s d d false : User clicked an element"},
-		"a batch":   {`{"events":[{"name":"Clicked","id":"e","device":"d"}]}`, "e 0s d d false : User clicked an element"},
+		"an array":  {`[{"name":"Clicked","id":"e","device":"d"}]`, clicked},
+		"a batch":   {`{"events":[{"name":"Clicked","id":"e","device":"d"}]}`, clicked},
 		"an address with a secret": {`{"name":"Viewed","id":"e","device":"d","page":{"url":"https://u:p@x.example/a?` +
 			`token=s3cr3t"}}`, "e 0s d d false : User landed on the a page"},
 	} {
