@@ -167,10 +167,8 @@ func TestCanonicalURL_keepsWords(t *testing.T) {
 		"short prefixed":   {"tab_a1", "plan_v2", "cus_x1y2"},
 	} {
 		for _, segment := range segments {
-			t.Run(kind+" "+segment, func(t *testing.T) {
-				raw := app + "/things/" + segment
-				assert.Equal(t, raw, activity.CanonicalURL(raw))
-			})
+			raw := app + "/things/" + segment
+			t.Run(kind+" "+segment, func(t *testing.T) { assert.Equal(t, raw, activity.CanonicalURL(raw)) })
 		}
 	}
 }

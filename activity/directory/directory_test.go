@@ -46,9 +46,7 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 		{"email older than the newest email", events{event(3, "", "b@x"), event(2, "ada", "a@x")}, "ada", "b@x"},
 		{"event without identity is not remembered as newer", events{event(9, "", ""), event(1, "ada", "a@x")}, "ada", "a@x"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			assert.Equal(t, [2]string{c.user, c.email}, who(told(c.events...)))
-		})
+		t.Run(c.name, func(t *testing.T) { assert.Equal(t, [2]string{c.user, c.email}, who(told(c.events...))) })
 	}
 }
 

@@ -26,10 +26,7 @@ func inEveryOrder(t *testing.T, events []activity.Event, f func(t *testing.T, d 
 	order = func(n int) {
 		if n == len(events) {
 			orders++
-			t.Run(fmt.Sprint("order ", orders), func(t *testing.T) {
-				d := having(t, events...)
-				f(t, d)
-			})
+			t.Run(fmt.Sprint("order ", orders), func(t *testing.T) { f(t, having(t, events...)) })
 			return
 		}
 		for i := n; i < len(events); i++ {

@@ -65,9 +65,7 @@ func TestHandler_boundsDecodedBodies(t *testing.T) {
 		"never closed": {strings.Repeat("[", 1<<20), depth},
 		"many numbers": {call(`{"user_id":"ada","x":[` + strings.Repeat("1,", 400_000) + `1]}`), values},
 	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Contains(t, detail(t, serve(h, post(tt.body)), http.StatusBadRequest), tt.want)
-		})
+		t.Run(name, func(t *testing.T) { assert.Contains(t, detail(t, serve(h, post(tt.body)), 400), tt.want) })
 	}
 }
 

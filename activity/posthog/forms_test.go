@@ -126,8 +126,7 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 		"$set in the properties":      {click(object{"properties.$set": object{"email": other}}), nil, other},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := object{"event": c.event, "person": c.person}
-			assert.Equal(t, c.email, eventOf(t, webhookDoor, body).Email)
+			assert.Equal(t, c.email, eventOf(t, webhookDoor, object{"event": c.event, "person": c.person}).Email)
 		})
 	}
 }

@@ -96,9 +96,7 @@ func TestToken_ofAStolenCode(t *testing.T) {
 		"no grant type": {[]string{"grant_type", ""}, "400 invalid_request"},
 		"a password":    {[]string{"grant_type", "password"}, "400 unsupported_grant_type"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, p.token(redemption(id, code, tt.changes...)).failed())
-		})
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, p.token(redemption(id, code, tt.changes...)).failed()) })
 	}
 	twice := redemption(id, code)
 	twice.Add("client_id", other)
