@@ -72,10 +72,11 @@ var listed = sync.OnceValues(func() ([]pkg, error) {
 	return goList[pkg]("-json=ImportPath,Imports,TestImports,XTestImports,Deps")
 })
 
-// goList returns what go list says of the packages of the module, each as a T.
+// goList returns what go list says of the packages of the module, each as a T. It looks at every
+// source file, so that go test does not repeat a result of older sources from its cache.
 func goList[T any](args ...string) (all []T, err error) {
 	const root = "../.."
-	if err := watch(root); err != nil {
+	if err := eachFile(root, func(path string) error { _, err := os.Stat(path); return err }); err != nil {
 		return nil, err
 	}
 	var stdout, stderr bytes.Buffer
@@ -95,14 +96,6 @@ func goList[T any](args ...string) (all []T, err error) {
 		}
 		all = append(all, p)
 	}
-}
-
-// watch looks at every source file, so that go test does not repeat a result of older sources from its cache.
-func watch(root string) error {
-	return eachFile(root, func(path string) error {
-		_, err := os.Stat(path)
-		return err
-	})
 }
 
 // eachFile visits every source file.
