@@ -691,7 +691,6 @@ func TestDirectory_outlivesDamagedDocuments(t *testing.T) {
 
 // damage gives every document about ada the value.
 func (d fixture) damage(t testing.TB, value string) {
-	t.Helper()
 	docs := musttest.New(d.docs.Get(t.Context(), "acme", "session/s", "user/ada", "email/ada@x.example"))
 	var changes []document.Change
 	for _, doc := range docs {

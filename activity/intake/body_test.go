@@ -78,7 +78,7 @@ func TestBody_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
 	for _, differs := range []string{"+", "/", "="} {
 		require.Contains(t, in64(event), differs, "so that the forms of base64 differ")
 	}
-	want := decode(t, event, intake.Request{Events: newCatalogue().products[shop].Events}).Event
+	want := decode(event, intake.Request{Events: newCatalogue().products[shop].Events}).Event
 	require.Equal(t, "User did view on the billing page", want.Action.Description)
 	for name, form := range forms {
 		for _, enc := range encodings {

@@ -45,20 +45,20 @@ func TestParseTime(t *testing.T) {
 // Without a stamp an event happened when it arrived. A stamp may come with the sender's clock.
 func TestMeaning_time(t *testing.T) {
 	from := intake.Request{Arrived: noon, Events: newCatalogue().products[shop].Events, SentAt: "2026-11-20T11:00:00Z"}
-	m := decode(t, view(nil), from)
+	m := decode(view(nil), from)
 	assert.Equal(t, []any{noon, true, time.Time{}}, []any{m.Time, m.ServerTime, m.Sent})
-	m = decode(t, view(fieldsOf{"time": noon.Unix() - 5}), from)
+	m = decode(view(fieldsOf{"time": noon.Unix() - 5}), from)
 	assert.True(t, noon.Add(-5*time.Second).Equal(m.Time))
 	assert.Equal(t, []any{false, noon.Add(-time.Hour)}, []any{m.ServerTime, m.Sent})
 	for _, sent := range []string{"", "soon"} {
 		from.SentAt = sent
-		m = decode(t, view(fieldsOf{"time": noon.Unix(), "sent": "x"}), from)
+		m = decode(view(fieldsOf{"time": noon.Unix(), "sent": "x"}), from)
 		assert.Equal(t, []any{"", time.Time{}}, []any{m.Reason, m.Sent})
 	}
 	from.SentAt = ""
-	m = decode(t, `{"sent":1795172400,"events":[`+view(fieldsOf{"time": 1000})+`]}`, from)
+	m = decode(`{"sent":1795172400,"events":[`+view(fieldsOf{"time": 1000})+`]}`, from)
 	assert.Equal(t, int64(1795172400), m.Sent.Unix(), "the envelope's")
-	assert.Equal(t, intake.ReasonMalformed, decode(t, view(fieldsOf{"time": "soon"}), from).Reason)
+	assert.Equal(t, intake.ReasonMalformed, decode(view(fieldsOf{"time": "soon"}), from).Reason)
 }
 
 func TestSource_refusesMalformedJSON(t *testing.T) {
@@ -125,7 +125,7 @@ func TestMeaning_namesTheVisitor(t *testing.T) {
 		if c.visitor == long {
 			e["session"] = "s"
 		}
-		m := decode(t, view(e), intake.Request{})
+		m := decode(view(e), intake.Request{})
 		assert.Equal(t, [2]string{c.reason, c.anonymous}, [2]string{m.Reason, m.Anonymous}, name)
 	}
 	m := intake.Meaning{Event: activity.Event{UserID: "guess", Visitor: "v", Email: "a@b.de"}}
@@ -156,7 +156,7 @@ func TestIDs_thatAreUnusable(t *testing.T) {
 	spaced := strings.Repeat(" ", 1500) + longest
 	reason := func(field, value string) string {
 		from := intake.Request{Events: newCatalogue().products[shop].Events}
-		return decode(t, strings.Replace(view(fieldsOf{field: "?"}), `"?"`, value, 1), from).Reason
+		return decode(strings.Replace(view(fieldsOf{field: "?"}), `"?"`, value, 1), from).Reason
 	}
 	text := func(s string) string { return fmt.Sprintf("%q", s) }
 	for _, field := range []string{"id", "user", "session", "visitor"} {
@@ -203,10 +203,10 @@ func TestReader_digestsAnEventWithoutAnID(t *testing.T) {
 	event := view(fieldsOf{"id": " "})
 	sum := sha256.Sum256([]byte(event))
 	for _, body := range []string{event, "[7 ,\n " + event + "]", batch("x", event)} {
-		assert.Equal(t, uuid.UUID(sum[:16]).String(), decode(t, body, intake.Request{}).ID)
+		assert.Equal(t, uuid.UUID(sum[:16]).String(), decode(body, intake.Request{}).ID)
 	}
-	assert.Equal(t, "order-7", decode(t, view(fieldsOf{"id": " order-7\n"}), intake.Request{}).ID)
-	assert.Empty(t, decode(t, "[7]", intake.Request{}).ID)
+	assert.Equal(t, "order-7", decode(view(fieldsOf{"id": " order-7\n"}), intake.Request{}).ID)
+	assert.Empty(t, decode("[7]", intake.Request{}).ID)
 }
 
 // record has a field of each kind.

@@ -337,8 +337,7 @@ func (s *service) counted(t testing.TB) map[string]float64 {
 }
 
 // decode returns the meaning of one event.
-func decode(t testing.TB, json string, from intake.Request) (meaning intake.Meaning) {
-	t.Helper()
+func decode(json string, from intake.Request) (meaning intake.Meaning) {
 	musttest.New(source.Decode([]byte(json), from, func(m *intake.Meaning) { meaning = *m }))
 	return meaning
 }

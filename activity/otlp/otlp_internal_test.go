@@ -19,8 +19,7 @@ import (
 )
 
 // spansOf returns the spans of two exporters, with a sampler each, for steps in turn.
-func spansOf(t *testing.T, sampler sdk.Sampler, steps ...tracing.Step) (spans tracetest.SpanStubs) {
-	t.Helper()
+func spansOf(sampler sdk.Sampler, steps ...tracing.Step) (spans tracetest.SpanStubs) {
 	memory := tracetest.NewInMemoryExporter()
 	var exporters [2]*Exporter
 	for i := range exporters {
@@ -43,7 +42,7 @@ func TestTracer_linksStepsByTheirActions(t *testing.T) {
 		return tracing.Step{Name: name, ProductID: "acme", Via: "x", Actions: actions, Began: at,
 			Ended: at.Add(time.Second), Err: err}
 	}
-	spans := spansOf(t, sdk.AlwaysSample(), step(tracing.Ingest, nil, one, two), step(tracing.Append, nil, one),
+	spans := spansOf(sdk.AlwaysSample(), step(tracing.Ingest, nil, one, two), step(tracing.Append, nil, one),
 		step(tracing.Note, errors.New("s3cr3t"), one, two), step(tracing.Lookup, nil, one, two), step(tracing.Summary, nil))
 	require.Len(t, spans, 6)
 	ingest, other, appended, note, lookup, summary := spans[0], spans[1], spans[2], spans[3], spans[4], spans[5]
@@ -65,7 +64,7 @@ func TestTracer_linksStepsByTheirActions(t *testing.T) {
 	assert.Equal(t, []time.Time{at, at.Add(time.Second)}, []time.Time{note.StartTime, note.EndTime})
 	elsewhere := step(tracing.Ingest, nil, one)
 	elsewhere.ProductID = "globex"
-	assert.NotEqual(t, ingest.SpanContext.TraceID(), spansOf(t, sdk.AlwaysSample(), elsewhere)[0].SpanContext.TraceID())
+	assert.NotEqual(t, ingest.SpanContext.TraceID(), spansOf(sdk.AlwaysSample(), elsewhere)[0].SpanContext.TraceID())
 }
 
 // With a ratio, either all spans of an action are exported or none.
@@ -80,7 +79,7 @@ func TestSampler_givesTheSpansOfAnActionOneFate(t *testing.T) {
 		}
 	}
 	spans := map[string]int{}
-	for _, span := range spansOf(t, sampler, steps...) {
+	for _, span := range spansOf(sampler, steps...) {
 		spans[span.SpanContext.TraceID().String()]++
 	}
 	assert.InDelta(t, 100, len(spans), 50)

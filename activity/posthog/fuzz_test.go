@@ -27,7 +27,6 @@ import (
 
 // seedBodies returns bodies of every form in every encoding, captured ones among them.
 func seedBodies(f *testing.F) [][]byte {
-	f.Helper()
 	var bodies [][]byte
 	for _, scenario := range []string{"main", "base64", "no_compression", "old_1.297.2", "posthog_node"} {
 		for _, c := range capturedRequests(f, scenario) {

@@ -207,7 +207,6 @@ func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 
 // unreadable puts registrations into the log that cannot be decoded.
 func unreadable(t *testing.T, log eventlog.Log) {
-	t.Helper()
 	for name, value := range map[string]string{
 		"product/a-broken":  `{`,
 		"product/b-nothing": ``,

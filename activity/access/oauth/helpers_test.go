@@ -145,7 +145,6 @@ func (p *place) page(q url.Values, headers ...string) reply {
 
 // open opens the sign-in page as a new browser does, and returns the cookie and the hidden value.
 func (p *place) open(q url.Values) (page reply, cookie, form string) {
-	p.t.Helper()
 	page = p.page(q)
 	if cookies := page.Result().Cookies(); len(cookies) > 0 {
 		cookie = cookies[0].Name + "=" + cookies[0].Value
@@ -158,7 +157,6 @@ func (p *place) open(q url.Values) (page reply, cookie, form string) {
 
 // consent opens the page and sends the form with a key.
 func (p *place) consent(q url.Values, key string) reply {
-	p.t.Helper()
 	_, cookie, form := p.open(q)
 	return p.send(q, cookie, url.Values{"form": {form}, "key": {key}})
 }
