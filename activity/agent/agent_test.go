@@ -12,6 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 func TestParseQuery(t *testing.T) {
@@ -26,8 +27,7 @@ func TestParseQuery(t *testing.T) {
 		"user_id=a&limit=9999999999999999999": {UserID: "a", Limit: 1<<31 - 1},
 		"user_id=a&since=0":                   {UserID: "a", Since: time.UnixMicro(0)},
 	} {
-		parsed, err := url.ParseQuery(values)
-		require.NoError(t, err)
+		parsed := musttest.New(url.ParseQuery(values))
 		q, err := agent.ParseQuery(parsed)
 		require.NoError(t, err, values)
 		assert.Equal(t, want, q, values)
@@ -38,18 +38,16 @@ func TestQuery_After(t *testing.T) {
 	want := recent.Position{Milli: 1<<64 - 1, Seq: 7}
 	q := agent.Query{UserID: "a", Cursor: agent.NewCursor("acme", want)}
 	require.NoError(t, q.Check())
-	p, err := q.After("acme")
-	require.NoError(t, err)
+	p := musttest.New(q.After("acme"))
 	assert.Equal(t, want, p)
 	var wrong *activity.QueryError
-	_, err = q.After("globex")
+	_, err := q.After("globex")
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "since", wrong.Param)
 	q.Since = time.Now()
 	require.ErrorAs(t, q.Check(), &wrong)
 
-	data, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	require.NoError(t, err)
+	data := musttest.New(base64.RawURLEncoding.DecodeString(q.Cursor))
 	for i := range data { // none of its bytes can be another
 		data[i]++
 		q := agent.Query{UserID: "a", Cursor: base64.RawURLEncoding.EncodeToString(data)}

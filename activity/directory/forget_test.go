@@ -11,13 +11,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // names returns the names of all of a directory's documents.
 func (d fixture) names(t testing.TB) (names []string) {
 	t.Helper()
-	docs, err := d.docs.List(t.Context(), "acme", "", "", 100)
-	require.NoError(t, err)
+	docs := musttest.New(d.docs.List(t.Context(), "acme", "", "", 100))
 	for _, doc := range docs {
 		names = append(names, doc.Name)
 	}
@@ -55,8 +55,7 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 			d := having(t, append(c.events, bobs...)...)
 			d.forget(t, c.who)
 			assert.ElementsMatch(t, append(c.want, keptOfBob...), d.names(t))
-			docs, err := d.docs.Get(t.Context(), "acme", "owned/eve")
-			require.NoError(t, err)
+			docs := musttest.New(d.docs.Get(t.Context(), "acme", "owned/eve"))
 			if c.who.Address != "" {
 				assert.NotContains(t, string(docs[0].Value), c.who.Address)
 			}
@@ -120,10 +119,9 @@ func TestDirectory_Forget_conflictsWithNews(t *testing.T) {
 		for _, others := range []map[string][]string{who.Others, nil} {
 			d := having(t, before...)
 			who.Others = others
-			changes, err := d.Forget(t.Context(), "acme", who)
-			require.NoError(t, err)
+			changes := musttest.New(d.Forget(t.Context(), "acme", who))
 			d.learn(t, seen(2, "s", "ada", ""))
-			_, err = d.docs.Write(t.Context(), "acme", changes...)
+			_, err := d.docs.Write(t.Context(), "acme", changes...)
 			assert.True(t, document.IsConflict(err), "%v", err)
 		}
 	}

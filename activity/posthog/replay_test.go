@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // captured is a request as it was recorded.
@@ -48,8 +49,7 @@ func capturedRequests(t testing.TB, scenario string) []captured {
 	requests := make([]captured, len(metas))
 	for i, meta := range metas {
 		c := &requests[i]
-		b, err := os.ReadFile(meta)
-		require.NoError(t, err)
+		b := musttest.New(os.ReadFile(meta))
 		require.NoError(t, json.Unmarshal(b, c))
 		c.number, _, _ = strings.Cut(filepath.Base(meta), "_")
 		c.arrival = time.UnixMilli(c.T)
@@ -76,8 +76,7 @@ func line(e activity.Event) string {
 
 // Every captured request is sent byte for byte, at its original time, and brings the events listed beside it.
 func TestReplay_capturedTraffic(t *testing.T) {
-	scenarios, err := os.ReadDir(filepath.Join("testdata", "raw"))
-	require.NoError(t, err)
+	scenarios := musttest.New(os.ReadDir(filepath.Join("testdata", "raw")))
 	for _, scenario := range scenarios {
 		t.Run(scenario.Name(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

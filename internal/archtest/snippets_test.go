@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // TestPackageComments_showCodeThatCompiles type-checks the snippets in the package comments of public packages. A
@@ -63,8 +65,7 @@ func TestPackageComments_haveAMapOfAllPackages(t *testing.T) {
 // A package that is not only for tests shows its use by an example that runs.
 func TestPackages_haveExamples(t *testing.T) {
 	for path, dir := range publicPackages(t) {
-		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-		require.NoError(t, err)
+		tests := musttest.New(filepath.Glob(filepath.Join(dir, "*_test.go")))
 		has := slices.ContainsFunc(tests, func(name string) bool {
 			source, err := os.ReadFile(name)
 			return err == nil && bytes.Contains(source, []byte("\nfunc Example"))
@@ -91,14 +92,12 @@ var goCode = regexp.MustCompile(`(?m):= |^(func|type|return|defer) |^go [a-z]+[.
 // snippets returns the Go code in the package comment of a folder.
 func snippets(t *testing.T, dir string) (code []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	require.NoError(t, err)
+	files := musttest.New(filepath.Glob(filepath.Join(dir, "*.go")))
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.PackageClauseOnly)
-		require.NoError(t, err)
+		file := musttest.New(parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.PackageClauseOnly))
 		for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
 			if c, ok := block.(*comment.Code); ok && goCode.MatchString(c.Text) {
 				code = append(code, c.Text)
@@ -121,8 +120,7 @@ type exports struct {
 func exported(t *testing.T) exports {
 	t.Helper()
 	type compiled struct{ ImportPath, Name, Export string }
-	packages, err := goList[compiled]("-race", "-export", "-deps", "-json=ImportPath,Name,Export")
-	require.NoError(t, err)
+	packages := musttest.New(goList[compiled]("-race", "-export", "-deps", "-json=ImportPath,Name,Export"))
 	all := exports{files: map[string]string{}, named: map[string]string{}, set: token.NewFileSet()}
 	all.importer = importer.ForCompiler(all.set, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(all.files[path])

@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // detail checks that the answer is a JSON error and returns its sentence.
@@ -147,11 +148,9 @@ func TestReadBody_setsNoMemoryAsideForAPromise(t *testing.T) {
 // stalled returns a connection whose client sends one byte of a body of 100,000 bytes.
 func stalled(t *testing.T, server *httptest.Server, path string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	require.NoError(t, err)
+	conn := musttest.New(net.Dial("tcp", server.Listener.Addr().String()))
 	t.Cleanup(func() { conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", path)
-	require.NoError(t, err)
+	musttest.New(fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", path))
 	return conn
 }
 
@@ -180,12 +179,10 @@ func TestReadBody_answersABodyThatIsMuchTooLarge(t *testing.T) {
 	defer server.Close()
 	const size = 16 << 20
 	for _, length := range []string{"Content-Length: 16777216", "Transfer-Encoding: chunked"} {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		require.NoError(t, err)
+		conn := musttest.New(net.Dial("tcp", server.Listener.Addr().String()))
 		defer conn.Close()
-		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n1000000\r\n", length)
-		require.NoError(t, err)
-		_, err = conn.Write(make([]byte, size-len("1000000\r\n")))
+		musttest.New(fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n1000000\r\n", length))
+		_, err := conn.Write(make([]byte, size-len("1000000\r\n")))
 		require.NoError(t, err, length)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err, length)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // The page names the app that asks and the host that gets the answer. It runs no script and no frame may hold it.
@@ -247,10 +248,8 @@ func TestRegister_yieldsToGrants(t *testing.T) {
 // A stored client that cannot be read is replaced when its app registers again.
 func TestRegister_mendsADamagedClient(t *testing.T) {
 	p, id := newClient(t)
-	docs, err := p.docs.Get(t.Context(), "", "oauth/client/"+id)
-	require.NoError(t, err)
-	_, err = p.docs.Write(t.Context(), "", document.Put(docs[0], []byte("{"), 0))
-	require.NoError(t, err)
+	docs := musttest.New(p.docs.Get(t.Context(), "", "oauth/client/"+id))
+	musttest.New(p.docs.Write(t.Context(), "", document.Put(docs[0], []byte("{"), 0)))
 	require.Equal(t, http.StatusBadRequest, p.page(request(id)).Code)
 	require.Equal(t, id, p.register("Claude", callback))
 	p.signIn(id)
@@ -282,7 +281,6 @@ func TestRegister_isBounded(t *testing.T) {
 	assert.True(t, isKnown(last))
 	assert.False(t, isKnown(used))
 	p.token(renewal(signedIn, got.Refresh)).tokens()
-	docs, err := p.docs.List(t.Context(), "", "oauth/client/", "", 2*oauth.MaxClients)
-	require.NoError(t, err)
+	docs := musttest.New(p.docs.List(t.Context(), "", "oauth/client/", "", 2*oauth.MaxClients))
 	assert.Equal(t, oauth.MaxClients+1, len(docs))
 }
