@@ -208,6 +208,7 @@ func TestSession_Names_aVisitor(t *testing.T) {
 		assert.False(t, told(seen(1, "s", "", "")).Names(&e), name)
 	}
 	assert.False(t, told(identified(1, "anon", "")).Names(&names))
+	assert.False(t, told(identified(1, "anon", ""), identified(2, "bob", "")).Names(&names), "an earlier user")
 	assert.False(t, told(standing(reported, reported, seen(1, "s", "bob", ""))).Names(&names))
 }
 

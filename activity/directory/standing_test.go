@@ -170,26 +170,6 @@ func TestDirectory_claimsCrowdOutNoReportedAddress(t *testing.T) {
 	assert.Equal(t, []string{"new208@x.example", "new239@x.example"}, []string{owned[0], owned[31]})
 }
 
-// Claims displace neither the user nor the record that keeps the user's actions from others.
-func TestSession_isNotTakenOverByClaims(t *testing.T) {
-	var s directory.Session
-	ada := naming("anon", standing(verified, claimed, seen(1, "s", "ada", "")))
-	assert.True(t, s.Names(&ada))
-	s.Learn(ada)
-	s.Learn(standing(verified, claimed, seen(2, "s", "bob", "")))
-	for i := range 20 {
-		s.Learn(standing(claimed, claimed, seen(3+i, "s", fmt.Sprint("eve", i), "")))
-	}
-	assert.Equal(t, "bob", s.UserID)
-	for _, takes := range []struct {
-		anonymous string
-		standing  activity.Standing
-	}{{"anon", claimed}, {"anon", reported}, {"ada", verified}, {"bob", verified}} {
-		e := naming(takes.anonymous, standing(takes.standing, claimed, seen(0, "s", "eve", "")))
-		assert.False(t, s.Names(&e), "%+v", takes)
-	}
-}
-
 // A claim by a session's user prolongs the session, the user and the address. One in another session leaves the user.
 func TestDirectory_forgetsStandingsInTime(t *testing.T) {
 	d := newDirectory(time.Hour)
