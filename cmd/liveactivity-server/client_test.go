@@ -28,10 +28,8 @@ func TestSend_isReadBackAndTailed(t *testing.T) {
 		return strings.Contains(tail.Stderr.String(), "stream is open")
 	})
 
-	sent := launch(t, nil, "send", "--url="+url, "--config="+file, "--product=acme", "--user=grace",
-		"--email=grace@acme.example",
-		"--click=Export\u202e CSV")
-	assert.Zero(t, sent.Wait(ends), sent.Stderr.String())
+	sent := ran(t, 0, "send", "--url="+url, "--config="+file, "--product=acme", "--user=grace",
+		"--email=grace@acme.example", "--click=Export\u202e CSV")
 	assert.Equal(t, "acme accepted an event of grace\nread back: User clicked Export CSV on the dashboard page\n",
 		strings.ReplaceAll(sent.Stdout.String(), "  ", " "))
 	waittest.Until(t, "it is printed", func() bool { return strings.HasSuffix(tail.Stdout.String(), "dashboard page\n") })
@@ -40,12 +38,10 @@ func TestSend_isReadBackAndTailed(t *testing.T) {
 	tail.Signal(os.Interrupt)
 	assert.Zero(t, tail.Wait(ends), tail.Stderr.String())
 
-	viewed := launch(t, nil, "send", "--url="+url, "--product=acme", "--webhook-secret="+webhookSecret,
+	viewed := ran(t, 0, "send", "--url="+url, "--product=acme", "--webhook-secret="+webhookSecret,
 		"--page=https://app.acme.example/pricing")
-	assert.Zero(t, viewed.Wait(ends))
 	assert.Equal(t, "acme accepted an event of ada\n", viewed.Stdout.String(), "without a key nothing is read")
-	anonymous := launch(t, nil, "send", "--url="+url, "--config="+file, "--user=", "--session=visit")
-	assert.Zero(t, anonymous.Wait(ends), anonymous.Stderr.String())
+	anonymous := ran(t, 0, "send", "--url="+url, "--config="+file, "--user=", "--session=visit")
 	assert.Equal(t, "acme accepted an event of session visit\n", anonymous.Stdout.String())
 	recent := launch(t, nil, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
 	waittest.Until(t, "earlier entries are printed", func() bool {
@@ -102,8 +98,7 @@ func TestSend_followsNoRedirect(t *testing.T) {
 		"acme": "answers 307 Temporary Redirect: it leads to " + elsewhere.URL + "/webhook/acme\n",
 		"away": "answers 502 Bad Gateway\n",
 	} {
-		p := launch(t, nil, "send", "--url="+proxy.URL, "--product="+product, "--webhook-secret="+webhookSecret)
-		assert.Equal(t, 1, p.Wait(ends))
+		p := ran(t, 1, "send", "--url="+proxy.URL, "--product="+product, "--webhook-secret="+webhookSecret)
 		assert.Contains(t, p.Stderr.String(), said)
 	}
 }
@@ -167,8 +162,7 @@ func TestClientCommands_nameTheMistake(t *testing.T) {
 		"no PostHog":     {[]string{"posthog", "provision"}, "POSTHOG_API_KEY: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := launch(t, nil, tt.args...)
-			assert.Equal(t, 1, p.Wait(ends))
+			p := ran(t, 1, tt.args...)
 			assert.Contains(t, p.Stderr.String(), tt.says)
 			assert.NotContains(t, p.Stderr.String(), "s3cr3t")
 		})
@@ -179,8 +173,7 @@ func TestClientCommands_readTheFileBesideOtherMistakes(t *testing.T) {
 	t.Parallel()
 	file := acme(t)
 	for _, command := range []string{"send", "tail"} {
-		p := launch(t, nil, command, "--url=localhost", "--config="+file)
-		assert.Equal(t, 1, p.Wait(ends), command)
+		p := ran(t, 1, command, "--url=localhost", "--config="+file)
 		assert.Contains(t, p.Stderr.String(), "--url: must be a URL", command)
 		assert.NotContains(t, p.Stderr.String(), "is missing", command)
 	}
@@ -196,12 +189,10 @@ func TestHealthcheck_asksTheServerOfThisMachine(t *testing.T) {
 
 func TestVersion_isOneLineOrJSON(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, "--version")
-	assert.Zero(t, p.Wait(ends))
+	p := ran(t, 0, "--version")
 	assert.Regexp(t, `^(devel|v\d+\.\d+\.\d+\S*)\n$`, p.Stdout.String())
 	assert.Empty(t, p.Stderr.String())
-	p = launch(t, nil, "version", "--json")
-	assert.Zero(t, p.Wait(ends))
+	p = ran(t, 0, "version", "--json")
 	var build map[string]any
 	require.NoError(t, json.Unmarshal([]byte(p.Stdout.String()), &build))
 	assert.Equal(t, runtime.Version(), build["go"])

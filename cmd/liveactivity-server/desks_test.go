@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,8 +11,6 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 )
-
-const ends = 20 * time.Second // for a command that asks a fake desk
 
 // withZendesk returns a product file of acme with this Zendesk, and of globex
 // without any desk.
@@ -34,8 +31,7 @@ func TestCheck_reportsEveryPart(t *testing.T) {
 	t.Parallel()
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
-	p := launch(t, nil, "check", "--config="+withZendesk(t, zendeskConfig(desk, `, "signing_secret": "x"`)))
-	assert.Zero(t, p.Wait(ends))
+	p := ran(t, 0, "check", "--config="+withZendesk(t, zendeskConfig(desk, `, "signing_secret": "x"`)))
 	assert.Equal(t, "product acme\n  zendesk\n    ok       The credentials work; they are an administrator's.\n"+
 		"    ok       The user may set up webhooks and triggers.\n"+
 		"  note     Without a signature, links by /sessions/link lead to notes alone, which are written last: sign the "+
@@ -55,8 +51,7 @@ func TestCheck_triesThePublicAddress(t *testing.T) {
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
 	check := func(path, url string, status int, product string) string {
-		p := launch(t, nil, "check", "--config="+path, "--product="+product, "--public-url="+url)
-		assert.Equal(t, status, p.Wait(ends), p.Stdout.String())
+		p := ran(t, status, "check", "--config="+path, "--product="+product, "--public-url="+url)
 		assert.NotContains(t, p.Stdout.String()+p.Stderr.String(), helpdesktest.ZendeskAPIToken)
 		return p.Stdout.String()
 	}
@@ -96,11 +91,9 @@ func TestCheck_namesTheIdentitiesThatGetReplies(t *testing.T) {
 	path := productFile(t, `{"products": [{"product_id": "a", "webhook_secret": "x"},
 		{"product_id": "b", "webhook_secret": "x", "identity": {"secrets": ["y"]}}]}`)
 	const says = "made only from signed and reported identities"
-	p := launch(t, nil, "check", "--config="+path)
-	assert.Zero(t, p.Wait(ends))
+	p := ran(t, 0, "check", "--config="+path)
 	assert.NotContains(t, p.Stdout.String(), says, "without a model there are no replies")
-	p = launch(t, nil, "check", "--config="+path, "--llm-model=m")
-	assert.Zero(t, p.Wait(ends))
+	p = ran(t, 0, "check", "--config="+path, "--llm-model=m")
 	assert.Equal(t, 1, strings.Count(p.Stdout.String(), says))
 	assert.Contains(t, p.Stdout.String(), "identity.unverified")
 }
@@ -121,8 +114,7 @@ func TestCheck_failsWhereSomethingIsMissing(t *testing.T) {
 			"    missing  Zendesk cannot be reached at base_url.", "missing, see above", []string{"--product=acme"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := launch(t, nil, append([]string{"check", "--config=" + withZendesk(t, tt.config)}, tt.args...)...)
-			assert.Equal(t, 1, p.Wait(ends))
+			p := ran(t, 1, append([]string{"check", "--config=" + withZendesk(t, tt.config)}, tt.args...)...)
 			assert.Contains(t, p.Stdout.String(), tt.says)
 			assert.Contains(t, p.Stderr.String(), tt.ends)
 			assert.NotContains(t, p.Stdout.String()+p.Stderr.String(), "s3cr3t")
@@ -174,9 +166,8 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 // provisioned runs zendesk provision for acme at an address and returns its output.
 func provisioned(t *testing.T, path, url string, flags ...string) string {
 	t.Helper()
-	p := launch(t, nil, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme",
+	p := ran(t, 0, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme",
 		"--public-url=" + url}, flags...)...)
-	require.Zero(t, p.Wait(ends), p.Stderr.String())
 	return p.Stdout.String()
 }
 
@@ -233,9 +224,8 @@ func TestProvision_listsItsChangesBeforeAFailure(t *testing.T) {
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
 	desk.Fail(helpdesktest.Fault{Method: "POST", Path: "/api/v2/triggers", Status: 503})
-	p := launch(t, nil, "zendesk", "provision", "--config="+withZendesk(t, zendeskConfig(desk, "")), "--product=acme",
+	p := ran(t, 1, "zendesk", "provision", "--config="+withZendesk(t, zendeskConfig(desk, "")), "--product=acme",
 		"--public-url=https://live.example.com")
-	assert.Equal(t, 1, p.Wait(ends))
 	assert.Contains(t, p.Stdout.String(), `webhook "liveactivity context: acme": created`)
 	assert.Contains(t, p.Stderr.String(), "create trigger: 503")
 	assert.NotContains(t, p.Stderr.String(), helpdesktest.ZendeskAPIToken)

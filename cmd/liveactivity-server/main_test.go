@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,6 +21,16 @@ func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m, "../..", "cmd/livea
 func launch(t *testing.T, env []string, args ...string) *proctest.Process {
 	t.Helper()
 	return command.Launch(t, env, args...)
+}
+
+const ends = 20 * time.Second // for a command that asks a fake desk
+
+// ran runs the command until it ends with this status.
+func ran(t *testing.T, status int, args ...string) *proctest.Process {
+	t.Helper()
+	p := launch(t, nil, args...)
+	require.Equal(t, status, p.Wait(ends), "%s%s", &p.Stdout, &p.Stderr)
+	return p
 }
 
 // anyPort is the address of every server of these tests.

@@ -61,8 +61,7 @@ func (v *visits) visit(productID, sessionID string, pages ...string) {
 // replayed returns the output of proactive replay.
 func replayed(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
-	p := launch(t, nil, append([]string{"proactive", "replay", "--data-dir=" + dir}, flags...)...)
-	require.Zero(t, p.Wait(ends), p.Stderr.String())
+	p := ran(t, 0, append([]string{"proactive", "replay", "--data-dir=" + dir}, flags...)...)
 	assert.Empty(t, p.Stderr.String())
 	_, said, ok := strings.Cut(p.Stdout.String(),
 		"Each session is replayed as if it were linked to a conversation in which the user reacts to no offer.\n\n")
@@ -126,8 +125,7 @@ func TestReplay_warnsOfATriggerThatCannotMatch(t *testing.T) {
 	dir := recorded(t, func(v *visits) { v.visit("acme", "s1", "/pricing") })
 	path := productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"proactive":
 		{"triggers": [{"id": "error_seen"}]}}}]}`)
-	p := launch(t, nil, "proactive", "replay", "--data-dir="+dir, "--config="+path)
-	require.Zero(t, p.Wait(ends), p.Stderr.String())
+	p := ran(t, 0, "proactive", "replay", "--data-dir="+dir, "--config="+path)
 	assert.Equal(t, "warning: "+path+`: products[0].integration_config.proactive.triggers[0]: without "$exception" in `+
 		"events it never matches\n", p.Stderr.String())
 }
