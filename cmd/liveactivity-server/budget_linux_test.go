@@ -93,11 +93,21 @@ func batch(n int, format string) []byte {
 	return b.Bytes()
 }
 
+// These begin the formats of events: of one user, and of a user for each number.
+const (
+	view = `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",` +
+		`"$current_url":"https://x`
+	ofMany = `"uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`
+	views  = `{"event":"$pageview",` + ofMany + `"$current_url":"https://x/n%[1]d`
+	clicks = `{"event":"$autocapture",` + ofMany
+)
+
 // attacks returns requests of about 8 MiB that are hard to serve, made once.
 var attacks = sync.OnceValue(func() map[string][]byte {
 	const size = 8*mebibyte - 512
 	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
 	ones := "[1" + fill(",1") + "]"
+	id := func(piece string, n int) string { return `"` + strings.Repeat(piece, n) + `%07[1]d"` }
 	return map[string][]byte{
 		"numbers as elements": event("$elements", ones),
 		"objects as elements": event("$elements", `[{}`+fill(`,{"attr__id":"x"}`)+`]`),
@@ -114,57 +124,33 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"the same key over and over": []byte(`{"api_key":"` + captureToken + `",` + fill(`"event":{},`) + `"event":1}`),
 		"space":                      append(event("x", "1"), fill(" ")[1000:]...),
 		"space first":                append([]byte(fill(" ")[1000:]), event("x", "1")...),
-		"many events": batch(9_999,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/",`+
-				`"x":"`+strings.Repeat("x", 600)+`"}}`),
-		"paths of identifiers": batch(3_900,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",`+
-				`"$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
-		"paths of escapes": batch(3_900,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",`+
-				`"$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
-		"many URLs": batch(9_990,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/`+
-				`n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
-		"labels": batch(9_990,
-			`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
-				`"$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
-		"chains": batch(9_990,
-			`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
-				`"$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
-		"the longest URLs": batch(3_700,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
-				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
-		"the longest ids": batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
-			1000)+`%07[1]d","properties":{"$session_id":"`+strings.Repeat("s", 1000)+`%07[1]d","$current_url":"/"}}`),
-		"long sessions": batch(9_400,
-			`{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s",
-				715)+`%07[1]d","$current_url":"/"}}`),
-		"URLs of many": batch(9_990,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
-				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
-		"URLs of line separators": batch(9_990,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
-				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/a\u2028", 130)+`"}}`),
-		"ids of line separators": batch(9_990,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085",
-				350)+`%07[1]d","properties":{"$session_id":"s%[1]d","$current_url":"/"}}`),
-		"long addresses": batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
-			60)+`%07[1]d","$set":{"email":"`+strings.Repeat("e",
-			242)+`%07[1]d@b.c"},"properties":{"$session_id":"`+strings.Repeat("s",
-			60)+`%07[1]d","$current_url":"https://x/n%[1]d/abc"}}`),
-		"identified users": batch(4_300, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
-			700)+`%07[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("s",
-			700)+`%07[1]d"}}`),
-		"two kinds of a URL": batch(7_000,
-			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"e%[1]d@b.c"},`+
-				`"properties":{"$is_identified":true,"$session_id":"s%[1]d",`+
-				`"$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
-		"too much": batch(9_990,
-			`{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("u",
-				90)+`%07[1]d","$set":{"email":"`+strings.Repeat("e",
-				180)+`%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("\u0085",
-				64)+strings.Repeat("s", 90)+`%07[1]d"}}`),
+		"many events":                batch(9_999, view+`/","x":"`+strings.Repeat("x", 600)+`"}}`),
+		"paths of identifiers":       batch(3_900, view+strings.Repeat("/1", 1000)+`"}}`),
+		"paths of escapes":           batch(3_900, view+strings.Repeat("/%%31", 500)+`"}}`),
+		"many URLs":                  batch(9_990, view+`/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
+		"labels":                     batch(9_990, clicks+`"$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
+		"chains":                     batch(9_990, clicks+`"$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
+		"the longest URLs":           batch(3_700, views+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
+		"the longest ids": batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":`+id("u", 1000)+
+			`,"properties":{"$session_id":`+id("s", 1000)+`,"$current_url":"/"}}`),
+		"long sessions": batch(9_400, `{"event":"$pageview","uuid":"u%d","properties":{"$session_id":`+id("s", 715)+
+			`,"$current_url":"/"}}`),
+		"URLs of many":            batch(9_990, views+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
+		"URLs of line separators": batch(9_990, views+strings.Repeat("/a\u2028", 130)+`"}}`),
+		"ids of line separators": batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":`+id("\u0085", 350)+
+			`,"properties":{"$session_id":"s%[1]d","$current_url":"/"}}`),
+		"long addresses": batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":`+id("u", 60)+
+			`,"$set":{"email":"`+strings.Repeat("e", 242)+`%07[1]d@b.c"},"properties":{"$session_id":`+id("s", 60)+
+			`,"$current_url":"https://x/n%[1]d/abc"}}`),
+		"identified users": batch(4_300, `{"event":"$autocapture","uuid":"u%d","distinct_id":`+id("u", 700)+
+			`,"$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":`+id("s", 700)+`}}`),
+		"two kinds of a URL": batch(7_000, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d",`+
+			`"$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"s%[1]d",`+
+			`"$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
+		"too much": batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":`+
+			id(strings.Repeat("\u0085", 64)+strings.Repeat("u", 90), 1)+`,"$set":{"email":"`+strings.Repeat("e", 180)+
+			`%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":`+
+			id(strings.Repeat("\u0085", 64)+strings.Repeat("s", 90), 1)+`}}`),
 		"other tokens": batch(5_000,
 			`{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
 	}
@@ -242,15 +228,12 @@ func TestBudget_boundsARequestOfManyUsers(t *testing.T) {
 		event   string
 		decodes bool
 	}{
-		"page views": {`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d",` +
-			`"properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":"` +
+		"page views": {`{"event":"$pageview",` + ofMany + `"$current_url":"https://app.example.com/p/%[1]d","x":"` +
 			strings.Repeat("x", 130) + `"}}`, false},
-		"clicks": {`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d",` +
-			`"properties":{"$session_id":"s%[1]d","$event_type":"click","$el_text":"Buy ` +
-			`it","$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 90) + `"}}`, false},
-		"identities": {`{"event":"$identify","uuid":"u%d","distinct_id":"user%[1]d",` +
-			`"$set":{"email":"u%[1]d@example.com"},"properties":{"$session_id":"s%[1]d","x":"` + strings.Repeat("x", 130) +
-			`"}}`, false},
+		"clicks": {clicks + `"$event_type":"click","$el_text":"Buy it","$current_url":"https://app.example.com/p/%[1]d",` +
+			`"x":"` + strings.Repeat("x", 90) + `"}}`, false},
+		"identities": {`{"event":"$identify","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"u%[1]d@example.com"},` +
+			`"properties":{"$session_id":"s%[1]d","x":"` + strings.Repeat("x", 130) + `"}}`, false},
 		"smallest clicks": {`{"event":"$autocapture","distinct_id":"%d","session_id":"%[1]d"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
