@@ -98,7 +98,6 @@ func TestDesks_answerEveryWebhook(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
 	const hook, chat = "/chatbot-webhook/acme", "/zendesk/chat/acme"
-	ticket := func(path, body string) *http.Request { return d.zendesk.Webhook(s.url+path, []byte(body)) }
 	_, created := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example"}, "Hi")
 	_, opened := d.zendesk.NewTicket(s.url+hook, "y@acme.example", "Hi")
 	for name, tt := range map[string]struct {
@@ -106,16 +105,10 @@ func TestDesks_answerEveryWebhook(t *testing.T) {
 		status  int
 		says    string
 	}{
-		"a ticket":        {opened, 200, "pending"},
-		"a conversation":  {created, 200, "pending"},
-		"Intercom's ping": {d.intercom.Ping(s.url + hook), 200, "ignored"},
-		"a user's reply at the wrong door": {ticket(hook,
-			`{"ticket_id": "22", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
-			200, "ignored"},
-		"a new ticket at the wrong door": {ticket(chat, newTicket), 200, "ignored"},
-		"a reply, without a model": {ticket(chat,
-			`{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
-			200, "ignored"},
+		"a ticket":                       {opened, 200, "pending"},
+		"a conversation":                 {created, 200, "pending"},
+		"Intercom's ping":                {d.intercom.Ping(s.url + hook), 200, "ignored"},
+		"a new ticket at the wrong door": {d.zendesk.Webhook(s.url+chat, []byte(newTicket)), 200, "ignored"},
 		"a product without desks": {d.zendesk.Webhook(s.url+"/chatbot-webhook/globex", []byte(newTicket)),
 			404, ""},
 		"an unknown desk":                      {d.zendesk.Webhook(s.url+"/freshdesk/chat/acme", []byte(newTicket)), 404, ""},
@@ -217,15 +210,13 @@ func TestDesks_replyToUsers(t *testing.T) {
 			return !c.Public || c.Author != helpdesktest.ZendeskEmail
 		})
 	}
-	for i, message := range []string{`Which plan?"}, "public": true, "ticket_id": "1`, strings.Repeat("Thanks ", 15_000)} {
-		assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, message)).says(t))
-		waittest.Until(t, "the ticket is answered", func() bool { return len(replies()) == i+1 })
-	}
+	message := `Which plan?"}, "public": true, "ticket_id": "1`
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, message)).says(t))
+	waittest.Until(t, "the ticket is answered", func() bool { return len(replies()) == 1 })
 	assert.Equal(t, "Answer 1: <b>see</b> {{ticket.id}}\nand pricing", replies()[0].Text)
 	echo := musttest.New(json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail,
 		"trigger_type": "user_reply", "user_message": replies()[0].HTML}))
 	assert.Equal(t, "ignored", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
-	assert.EqualValues(t, 2, asked.Load())
+	assert.EqualValues(t, 1, asked.Load())
 	assert.Contains(t, last.Load(), "<data>\nUser landed on the pricing page\n</data>\n")
-	assert.Less(t, len(last.Load().(string)), 20_000)
 }
