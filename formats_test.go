@@ -42,8 +42,7 @@ func (s *service) fill() (key string) {
 	const at = `"timestamp":"2026-11-22T12:00:0`
 	event := func(second int, name, user, session, more string) {
 		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":"%d",%s%dZ","distinct_id":%q,"properties":{"$session_id":%q,`+
-			`"$current_url":"https://app.acme.example/billing"%s}}`,
-			name, second, at, second, user, session, more))
+			`"$current_url":"https://app.acme.example/billing"%s}}`, name, second, at, second, user, session, more))
 	}
 	event(0, "$pageview", "anon", "s1", "")
 	event(1, "$identify", "ada", "s1", `,"$anon_distinct_id":"anon","$set":{"email":"ada@example.com"}`)
@@ -78,11 +77,9 @@ func (s *service) knows(key string) {
 	stream := s.stream("/stream/acme?since=0", bearer(acmeKey))
 	assert.Equal(t, "User landed on the billing page", stream.nextBatch().Actions[0]["description"])
 	s.takes(0, "/webhook/acme", `{"event":"$pageview","uuid":"0","distinct_id":"anon","properties":{"$session_id":"s1",`+
-		`"$current_url":"https://app.acme.example/billing"}}`,
-		"X-PostHog-Secret: "+acmeSecret) // a duplicate
+		`"$current_url":"https://app.acme.example/billing"}}`, "X-PostHog-Secret: "+acmeSecret) // a duplicate
 	s.takes(1, "/webhook/acme", `{"event":"$pageview","uuid":"new","distinct_id":"ada",`+
-		`"properties":{"$session_id":"s1","$current_url":"https://app.acme.example/plans"}}`,
-		"X-PostHog-Secret: "+acmeSecret)
+		`"properties":{"$session_id":"s1","$current_url":"https://app.acme.example/plans"}}`, "X-PostHog-Secret: "+acmeSecret)
 	assert.Equal(t, map[string]float64{"s1": 5}, s.bySession())
 }
 

@@ -137,8 +137,7 @@ const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen",` +
 func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
 	s := start(t)
 	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/",
-		"liveactivity://acme/ada", "https://acme/users/ada",
-		"liveactivity://acme/users/%zz"} {
+		"liveactivity://acme/ada", "https://acme/users/ada", "liveactivity://acme/users/%zz"} {
 		r := s.do("POST", "/mcp", strings.Replace(listen, "URI", uri, 1), bearer(acmeMCP), "Content-Type: application/json")
 		assert.Equal(t, http.StatusOK, r.status)
 		assert.Contains(t, r.body, `"code":-32602`, uri)
@@ -160,8 +159,7 @@ func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 			`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`),
 			`"capabilities":{"resources":{},"tools":{}},"protocolVersion":"`+version)
 		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"liveactivity://`+
-			`acme/users/ada"}}`),
-			`"code":-32601`)
+			`acme/users/ada"}}`), `"code":-32601`)
 	}
 }
 

@@ -504,8 +504,7 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
 	s.webhook(`{"event":{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1",` +
-		`"$current_url":"https://app.example.com/ada-1"}},` +
-		`"person":{"properties":{"email":"` + mail + `"}}}`)
+		`"$current_url":"https://app.example.com/ada-1"}},` + `"person":{"properties":{"email":"` + mail + `"}}}`)
 	conversation := d.files(s, mail)
 	waittest.Until(t, "a note", func() bool { return len(d.zendesk.Notes(conversation)) == 1 })
 	s.happens(false, "$pageview", "bob", "s1", map[string]any{"$current_url": "https://app.example.com/bob-1"})

@@ -147,8 +147,7 @@ func helpful(o *liveactivity.Options) {
 	o.Triggers = []proactive.Trigger{proactive.Saying(proactive.Result{Cooldown: -1},
 		proactive.Predicate("help", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") }))}
 	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true,
-		ReplyOptionLabels:   []string{"Yes, show me"},
-		InteractionTimeoutS: &timeout, IdleTeardown: proactive.KeepOnIdle}
+		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout, IdleTeardown: proactive.KeepOnIdle}
 	o.Guide = func(context.Context, proactive.Guidance) error { return nil }
 }
 

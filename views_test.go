@@ -296,8 +296,7 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 	for i, name := range []string{"first", "first", "second"} {
 		product, key := liveactivity.NewProduct("acme")
 		service := musttest.New(liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
-			Keys:    []liveactivity.Key{key},
-			Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)}))
+			Keys: []liveactivity.Key{key}, Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)}))
 		event := pageview(fmt.Sprint("u", i), "s1", "https://app.example.com/a")
 		require.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event,
 			"X-PostHog-Secret: "+product.WebhookSecret).Code)

@@ -68,8 +68,7 @@ func TestSummary_statesTheVendorsStatus(t *testing.T) {
 		"one missing":  {"Acme", "blocked", []string{"W-9 form"}, "Acme is blocked. Missing documents: W-9 form."},
 		"several missing": {"Acme", "in_review", []string{"W-9 form", "bank details", "Letter of credit"},
 			"Acme is in review. Missing documents: W-9 form, bank details, Letter of credit."},
-		"eight missing": {"Acme", "approved", eight,
-			"Acme is approved. Missing documents: d1, d2, d3, d4, d5, d6, d7, d8."},
+		"eight missing": {"Acme", "approved", eight, "Acme is approved. Missing documents: d1, d2, d3, d4, d5, d6, d7, d8."},
 		"more missing": {"Acme", "blocked", append(eight, "d9", "d10"),
 			"Acme is blocked. Missing documents: d1, d2, d3, d4, d5, d6, d7, d8 and 2 more."},
 		"without a name": {"", "blocked", nil, "Vendor v-7 is blocked. No documents are missing."},
@@ -81,8 +80,7 @@ func TestSummary_statesTheVendorsStatus(t *testing.T) {
 			}
 			b := newBridge(nil)
 			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","title":"Save","vendor":{"id":"v-7","name":%q,"status":%q,`+
-				`"missing_documents":[%s]}}`,
-				tt.name, tt.status, strings.Join(quoted, ","))))
+				`"missing_documents":[%s]}}`, tt.name, tt.status, strings.Join(quoted, ","))))
 			assert.Equal(t, "Hi! I can see you clicked Save. "+tt.want, b.Context("s").Summary)
 		})
 	}

@@ -35,8 +35,7 @@ func batch(sessionID, email string, did ...string) activity.Batch {
 // summary sums up a session just now.
 func summary(sessionID, text string, replaces int) stream.Summary {
 	return stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: sessionID, Text: text,
-		Replaces:    replaces,
-		ForwardedAt: activity.Seconds(time.Now())}
+		Replaces: replaces, ForwardedAt: activity.Seconds(time.Now())}
 }
 
 func add(tb testing.TB, s *retriever.Store, batches ...activity.Batch) {

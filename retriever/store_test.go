@@ -364,6 +364,5 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	assert.Equal(t, []string{"retriever.MaxSessions", "retriever.TTL", "retriever.MaxChunks", "retriever.MaxBytes"},
 		musttest.Mistakes(t, err))
 	_, err = retriever.NewHandler(nil, &retriever.HandlerOptions{APIKey: " key", KeyBy: "user_id"})
-	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy"},
-		musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy"}, musttest.Mistakes(t, err))
 }

@@ -92,13 +92,11 @@ func TestStore_forgetsAnErasedPerson(t *testing.T) {
 		by := func(user string, b activity.Batch) activity.Batch { b.UserID = user; return b }
 		const ada, bob = "ada@example.com", "bob@example.com"
 		server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")),
-			by("anon", batch("s2", ada, "f")),
-			by("bob", batch("s2", bob, "g")), by("eve", batch("s3", ada, "h")))
+			by("anon", batch("s2", ada, "f")), by("bob", batch("s2", bob, "g")), by("eve", batch("s3", ada, "h")))
 		time.Sleep(time.Second)
 		require.Len(t, events(t, s, "s3"), 1)
 		server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"},
-			Kept:         map[string][]string{"s2": {"anon", "bob"}},
-			EmailsSHA256: []string{feed.EmailDigest(ada)}})
+			Kept: map[string][]string{"s2": {"anon", "bob"}}, EmailsSHA256: []string{feed.EmailDigest(ada)}})
 		server.Send(by("eve", batch("s3", "", "i")))
 		time.Sleep(time.Second)
 		assert.Empty(t, events(t, s, "s1"))

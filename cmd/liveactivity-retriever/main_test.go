@@ -62,8 +62,7 @@ func did(sessionID, email string, things ...string) activity.Batch {
 	b := activity.Batch{SessionID: sessionID, Email: email}
 	for i, thing := range things {
 		a := activity.Action{Type: activity.TypeClick, Title: "Click " + thing,
-			Description: "User clicked " + thing, Index: i,
-			TimestampStart: activity.Seconds(time.Now())}
+			Description: "User clicked " + thing, Index: i, TimestampStart: activity.Seconds(time.Now())}
 		b.Actions = append(b.Actions, activity.BatchAction{Action: a})
 	}
 	return b

@@ -34,8 +34,7 @@ func TestDocs_showLinesThatWork(t *testing.T) {
 			"intercom": `+string(intercom.Config())+`,
 			"proactive": {"enabled": true, "body": "Need a hand?", "reply_option_labels": ["Yes"]}}}],
 		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)
-	server := launch(t, nil, anyPort, "--admin-key="+adminKey, "--public-url=http://127.0.0.1:9",
-		"--config="+config).URL()
+	server := launch(t, nil, anyPort, "--admin-key="+adminKey, "--public-url=http://127.0.0.1:9", "--config="+config).URL()
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	curls, commands := 0, 0

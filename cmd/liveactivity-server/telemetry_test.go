@@ -81,8 +81,7 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 	desk := helpdesktest.NewIntercom(nil)
 	t.Cleanup(desk.Close)
 	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint, "OTEL_BSP_SCHEDULE_DELAY=100",
-		"OTEL_METRIC_EXPORT_INTERVAL=200"},
-		anyPort, "--config="+withDesk(t, "intercom", string(desk.Config())))
+		"OTEL_METRIC_EXPORT_INTERVAL=200"}, anyPort, "--config="+withDesk(t, "intercom", string(desk.Config())))
 	url := server.URL()
 	desk.Subscribe(url + "/chatbot-webhook/acme")
 	post(t, url, pageview("u1", "https://app.example.com/pricing"))
@@ -109,8 +108,7 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 func TestTelemetry_canBeAway(t *testing.T) {
 	t.Parallel()
 	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=50",
-		"OTEL_EXPORTER_OTLP_TIMEOUT=100"},
-		anyPort, "--config="+acme(t))
+		"OTEL_EXPORTER_OTLP_TIMEOUT=100"}, anyPort, "--config="+acme(t))
 	post(t, server.URL(), pageview("u1", "https://app.example.com/pricing"))
 	waittest.Until(t, "the log says so", func() bool {
 		return strings.Contains(server.Stderr.String(), "telemetry is not exported")

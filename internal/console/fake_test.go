@@ -220,8 +220,7 @@ func (f *fake) act(sessionID, userID, email, description, url string, index int)
 		Action: activity.Action{Type: activity.TypeClick, Title: description,
 			Description: description, TimestampStart: at, TimestampEnd: at, RawURL: url, CanonicalURL: url, Index: index}}
 	batch, err := jsontext.Marshal(activity.Batch{Type: activity.BatchType, ProductID: fakeProduct, SessionID: sessionID,
-		UserID: userID, Email: email,
-		Count: 1, ForwardedAt: at, Actions: []activity.BatchAction{action}})
+		UserID: userID, Email: email, Count: 1, ForwardedAt: at, Actions: []activity.BatchAction{action}})
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}

@@ -93,8 +93,7 @@ func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
 	}
 	require.Contains(t, known, "LIVEACTIVITY_LOG_FORMAT")
 	for _, name := range []string{"Dockerfile", "chart/values.yaml", "chart/templates/deployment.yaml", "compose.yaml",
-		"env.example", "kubernetes.yaml", "liveactivity.service",
-		"single.yaml"} {
+		"env.example", "kubernetes.yaml", "liveactivity.service", "single.yaml"} {
 		for _, set := range variable.FindAllString(strings.ReplaceAll(read(t, name), "begin with LIVEACTIVITY_", ""), -1) {
 			assert.Contains(t, known, set, name)
 		}

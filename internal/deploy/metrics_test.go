@@ -185,8 +185,7 @@ func TestAlerts_fireWhenTheyShould(t *testing.T) {
 	promtool(t, "test", "rules", filepath.Join(folder, "prometheus-alerts-test.yaml"))
 	tests := read(t, "prometheus-alerts-test.yaml")
 	for _, alert := range alerts(t) {
-		assert.GreaterOrEqual(t, strings.Count(tests, alert.Alert), 2,
-			"%s must be tested to fire, and not to", alert.Alert)
+		assert.GreaterOrEqual(t, strings.Count(tests, alert.Alert), 2, "%s must be tested to fire, and not to", alert.Alert)
 	}
 }
 

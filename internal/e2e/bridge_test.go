@@ -183,8 +183,7 @@ func thePageIsKindWhileTheBridgeIsDown(t *testing.T, portal *portal, tab *browse
 	session := openPortal(tab, portal)
 	portal.down.Store(true)
 	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Delta Print")]`)),
-		chromedp.WaitVisible(named("h1", "Delta Print")),
-		chromedp.WaitVisible(chromedp.ID("banner")))
+		chromedp.WaitVisible(named("h1", "Delta Print")), chromedp.WaitVisible(chromedp.ID("banner")))
 	assert.Contains(t, tab.Texts("#banner-text"), "cannot reach its server just now")
 	tab.Do("open the widget", chromedp.Click(named("button", "Open the assistant")))
 	tab.Await("the widget is sorry", `document.querySelector("#chat-log").innerText.includes("cannot reach the bridge `+

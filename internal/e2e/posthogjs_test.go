@@ -92,16 +92,14 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	v.tab.Do("fill in the form",
 		chromedp.SendKeys(chromedp.CSS("[name=address]"), typed.Address),
 		chromedp.SendKeys(chromedp.CSS("[name=passphrase]"), typed.Passphrase),
-		chromedp.SendKeys(chromedp.CSS("[name=wrapping]"), "G"),
-		chromedp.Click(chromedp.CSS("[name=gift]")))
+		chromedp.SendKeys(chromedp.CSS("[name=wrapping]"), "G"), chromedp.Click(chromedp.CSS("[name=gift]")))
 	service.await(userID, 11)
 	v.follow("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
 	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
 		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
 	service.await(userID, 14)
 	v.tab.Do("click and leave at once", chromedp.Evaluate[chromedp.Void](`void addEventListener('click', () => `+
-		`location.assign('about:blank'))`),
-		chromedp.Click(chromedp.ID("rate")))
+		`location.assign('about:blank'))`), chromedp.Click(chromedp.ID("rate")))
 	service.await(userID, 15)
 	return v
 }

@@ -30,8 +30,7 @@ func startPublic(t *testing.T) (address, key string) {
 	listener := musttest.New(net.Listen("tcp", "127.0.0.1:0"))
 	address = "http://" + listener.Addr().String()
 	live := musttest.New(liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
-		Keys:      []liveactivity.Key{productKey},
-		PublicURL: address, Logger: slog.New(slog.DiscardHandler)}))
+		Keys: []liveactivity.Key{productKey}, PublicURL: address, Logger: slog.New(slog.DiscardHandler)}))
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: live.Handler()}}
 	web.Start()
 	t.Cleanup(web.Close)
