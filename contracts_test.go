@@ -311,10 +311,8 @@ func TestOpenAPI_examplesAreAnswered(t *testing.T) {
 			continue
 		}
 		t.Run(op.ID, func(t *testing.T) {
-			successes, documented := map[int]bool{}, map[int]bool{}
-			for _, status := range op.Statuses(t) {
-				documented[status] = status < 300
-			}
+			successes := map[int]bool{}
+			documented := slices.DeleteFunc(op.Statuses(t), func(status int) bool { return status >= 300 })
 			for _, r := range c.requests(t, op) {
 				for _, r := range c.signed(op, r) {
 					c := c.fresh(t)
@@ -326,8 +324,7 @@ func TestOpenAPI_examplesAreAnswered(t *testing.T) {
 					c.requireContract(t, op, c.answer(r)) // also when it is repeated
 				}
 			}
-			maps.DeleteFunc(documented, func(_ int, success bool) bool { return !success })
-			assert.Equal(t, documented, successes)
+			assert.ElementsMatch(t, documented, slices.Collect(maps.Keys(successes)))
 		})
 	}
 }

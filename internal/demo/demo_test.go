@@ -127,7 +127,6 @@ func (s *shop) visit(pages ...string) {
 }
 
 func TestDemo_showsTheAgentTheVisitorsActionsAndAnswers(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	s.run()
 	s.visit("lamps", "cart")
@@ -154,7 +153,6 @@ func TestDemo_showsTheAgentTheVisitorsActionsAndAnswers(t *testing.T) {
 }
 
 func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	d := demo.New(demo.Product{ID: "demo", Key: s.key})
@@ -184,7 +182,6 @@ func requests(id string) (all []*http.Request) {
 }
 
 func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	id := s.write("/demo/desk/conversations", message)
 	for name, tt := range map[string]struct {
@@ -238,7 +235,6 @@ func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 // Behind a proxy on this machine that adds no header, such as a default nginx, every
 // visitor looks local.
 func TestDemo_opensWithItsSecretOnly(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	id := s.write("/demo/desk/conversations", message)
 	cookie := s.cookie
@@ -271,7 +267,6 @@ func TestDemo_opensWithItsSecretOnly(t *testing.T) {
 }
 
 func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	r := request(http.MethodGet, "/demo/", "")
 	r.Host = "<b>evil.example"
@@ -284,7 +279,6 @@ func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
 
 // The server's OpenAPI document describes the answers of the page's address. The demo ends with its product.
 func TestDemo_isAnsweredAsDocumented(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	c := contractstest.Parse(t, contracts.OpenAPI(""))
 	documented := c.Operations(t)
@@ -312,7 +306,6 @@ func TestDemo_isAnsweredAsDocumented(t *testing.T) {
 }
 
 func TestOpensAt_isTrueForLocalAddresses(t *testing.T) {
-	t.Parallel()
 	for ip, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "0.0.0.0": true, "::": true,
 		"192.0.2.2": false, "2001:db8::1": false} {
 		assert.Equal(t, want, demo.OpensAt(&net.TCPAddr{IP: net.ParseIP(ip), Port: 80}), ip)
@@ -321,7 +314,6 @@ func TestOpensAt_isTrueForLocalAddresses(t *testing.T) {
 }
 
 func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	for name, tt := range map[string]struct {
 		method, path, header, body string // other than its own page's
@@ -360,7 +352,6 @@ func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
 }
 
 func TestDemo_keepsTextsAsText(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	s.write("/demo/desk/conversations", `{"text":"<img src=x>\u0007\n{{x}}"}`)
 	var list struct {
@@ -371,7 +362,6 @@ func TestDemo_keepsTextsAsText(t *testing.T) {
 }
 
 func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	for path, kind := range map[string]string{"/demo/": "text/html; charset=utf-8",
 		"/demo/static/app.js":   "text/javascript; charset=utf-8",
@@ -395,7 +385,6 @@ func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
 }
 
 func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {
-	t.Parallel()
 	s := newShop(t)
 	assert.Equal(t, http.StatusOK, s.serve(request(http.MethodGet, "/healthz", "")).Code)
 	w := s.serve(request(http.MethodPost, "/demo/chat/demo", `{}`))

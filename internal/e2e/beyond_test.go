@@ -76,12 +76,9 @@ func startBeyond(t *testing.T) *beyond {
 // run runs functions until the test ends.
 func (v *beyond) run(functions ...func(context.Context) error) {
 	for _, run := range functions {
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- run(ctx) }() // a consumer ends with the error of its context
+		stop := waittest.Run(v.t, run)
 		v.t.Cleanup(func() {
-			cancel()
-			if err := <-done; !errors.Is(err, context.Canceled) {
+			if err := stop(); !errors.Is(err, context.Canceled) { // a consumer ends with the error of its context
 				assert.NoError(v.t, err)
 			}
 		})

@@ -71,11 +71,7 @@ func testSnippet(t *testing.T, browser context.Context) {
 	}
 	tab.Do("open the page", chromedp.Navigate(page.URL))
 	tab.Eval(`say("first", liveactivity.link("c1")); ""`)
-	select {
-	case <-unknown: // the session; now it is reported
-	case <-time.After(waittest.Patience):
-		require.Fail(t, "the page did not ask")
-	}
+	waittest.Receive(t, unknown) // the session; now it is reported
 	action := activity.Action{Type: activity.TypePageview, Description: "User looked"}
 	_, err = live.Record(context.Background(), productID,
 		[]activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action},
