@@ -71,8 +71,7 @@ func (s *service) knows(key string) {
 		"User saw an error on the billing page: PaymentError: card_declined"}, said)
 	assert.Empty(t, s.titles("eve"))
 	assert.Equal(t, map[string]float64{"s1": 4}, s.bySession())
-	assert.Equal(t, "ada", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "",
-		bearer(acmeKey)).json(t)["user_id"])
+	assert.Equal(t, "ada", s.context("email="+mail).UserID)
 	assert.Equal(t, http.StatusOK, s.status(http.MethodGet, "/sessions/initech", "", bearer(key)))
 	stream := s.stream("/stream/acme?since=0", bearer(acmeKey))
 	assert.Equal(t, "User landed on the billing page", stream.nextBatch().Actions[0]["description"])

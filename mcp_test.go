@@ -138,12 +138,11 @@ func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
 	s := start(t)
 	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/",
 		"liveactivity://acme/ada", "https://acme/users/ada", "liveactivity://acme/users/%zz"} {
-		r := s.do("POST", "/mcp", strings.Replace(listen, "URI", uri, 1), bearer(acmeMCP), "Content-Type: application/json")
+		r := s.do("POST", "/mcp", strings.Replace(listen, "URI", uri, 1), bearer(acmeMCP), asJSON)
 		assert.Equal(t, http.StatusOK, r.status)
 		assert.Contains(t, r.body, `"code":-32602`, uri)
 	}
-	assert.Equal(t, http.StatusUnauthorized, s.status("POST", "/mcp", listen, bearer("x"),
-		"Content-Type: application/json"))
+	assert.Equal(t, http.StatusUnauthorized, s.status("POST", "/mcp", listen, bearer("x"), asJSON))
 }
 
 // A client of an older revision gets no promise of a subscription, because a server without
@@ -152,8 +151,7 @@ func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 	s := start(t)
 	for _, version := range []string{"2025-06-18", "2025-11-25"} {
 		ask := func(message string) string {
-			return s.do("POST", "/mcp", message, bearer(acmeMCP), "Content-Type: application/json",
-				"MCP-Protocol-Version: "+version).body
+			return s.do("POST", "/mcp", message, bearer(acmeMCP), asJSON, "MCP-Protocol-Version: "+version).body
 		}
 		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+
 			`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`),
@@ -169,7 +167,7 @@ func (s *service) subscribe(key, product string) io.Reader {
 	body := strings.NewReader(strings.Replace(listen, "URI", "liveactivity://"+product+"/users/ada", 1))
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/mcp", body)
 	require.NoError(s.t, err)
-	setHeaders(req, []string{bearer(key), "Content-Type: application/json", "Accept: text/event-stream"})
+	setHeaders(req, []string{bearer(key), asJSON, "Accept: text/event-stream"})
 	resp, err := s.client.Do(req)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { resp.Body.Close() })
@@ -194,7 +192,7 @@ func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
 func TestMCP_listensToEscapedNames(t *testing.T) {
 	s := start(t)
 	body := strings.Replace(listen, "URI", "liveactivity://globex/users/ada", 1)
-	r := s.do("POST", "/mcp", strings.ReplaceAll(body, "/", `\/`), bearer(acmeMCP), "Content-Type: application/json")
+	r := s.do("POST", "/mcp", strings.ReplaceAll(body, "/", `\/`), bearer(acmeMCP), asJSON)
 	assert.Contains(t, r.body, "A resource is named liveactivity://{product_id}/users/{user_id}")
 }
 

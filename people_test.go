@@ -371,20 +371,6 @@ func TestErase_leavesNothingInRedis(t *testing.T) {
 	assert.NotContains(t, strings.Join(all, "\n"), mail)
 }
 
-func TestErase_lastsAcrossARestart(t *testing.T) {
-	dir := t.TempDir()
-	s := start(t, withDataDir(dir))
-	s.meet()
-	s.erase("/ada")
-	s.acts("b1", "ada", "s3", "$pageview", "/new", "")
-	s.stop()
-	s = start(t, withDataDir(dir))
-	s.forgot("/new")
-	assert.EqualValues(t, 1, s.lookup("ada")["count"])
-	s.acts("a7", "ada", "s2", "$pageview", "/ada-3", "")
-	assert.EqualValues(t, 1, s.lookup("ada")["count"], "a retry is a duplicate")
-}
-
 // The last one to state an address does not hide its other users, in sessions or outside.
 func TestErase_ofAnAddressFindsEveryUserWhoStatedIt(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {

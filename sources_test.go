@@ -247,8 +247,7 @@ func TestSources_ofAProductAreTakenUnderTheirNames(t *testing.T) {
 	s.takes(1, "/webhook/acme/mine", event, secret)
 	s.takes(0, "/webhook/acme/mine", "["+event+"]", secret)
 	assert.Equal(t, []string{"Page Load: Billing"}, s.titles("ada"))
-	assert.Equal(t, "reported", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "",
-		bearer(acmeKey)).json(t)["identity"])
+	assert.Equal(t, "reported", s.context("email="+mail).Identity)
 	for path, status := range map[string]int{"/webhook/acme/yours": 404, "/webhook/globex/mine": 404} {
 		assert.Equal(t, status, s.status(http.MethodPost, path, event, secret, "X-Webhook-Secret: "+globexSecret), path)
 	}

@@ -10,14 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
-	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -101,21 +99,6 @@ func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	s.Signal(syscall.SIGTERM)
 	proctest.HangsUp(t, s.url)
 	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM), "it is ended by the signal")
-}
-
-// A silent, a refusing and a missing stream hold up no stop.
-func TestStop_doesNotWaitForTheStream(t *testing.T) {
-	t.Parallel()
-	silent, overloaded := newStream(t), newStream(t)
-	silent.Stall()
-	overloaded.Refuse(http.StatusServiceUnavailable, -1)
-	for name, s := range map[string]*service{
-		"silent": follow(t, silent), "overloaded": follow(t, overloaded), "not there": launch(t, enough),
-	} {
-		begun := time.Now()
-		s.Stop()
-		assert.Less(t, time.Since(begun), serve.ShutdownTime, name)
-	}
 }
 
 func TestRoutes_areTheseOnly(t *testing.T) {
