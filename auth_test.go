@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -117,8 +118,7 @@ var hiddenField = regexp.MustCompile(`action="([^"]+)"[\s\S]*name="form" value="
 // access. It returns the parameters of the answer.
 func (s *service) consent(address, key string) url.Values {
 	s.t.Helper()
-	jar, err := cookiejar.New(nil)
-	require.NoError(s.t, err)
+	jar := musttest.New(cookiejar.New(nil))
 	browser := &http.Client{Transport: s.client.Transport, Jar: jar,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	page, err := browser.Get(address)
@@ -128,8 +128,7 @@ func (s *service) consent(address, key string) url.Values {
 	require.NoError(s.t, err)
 	form := hiddenField.FindStringSubmatch(string(html))
 	require.NotNil(s.t, form, "%s", html)
-	action, err := page.Request.URL.Parse(strings.ReplaceAll(form[1], "&amp;", "&"))
-	require.NoError(s.t, err)
+	action := musttest.New(page.Request.URL.Parse(strings.ReplaceAll(form[1], "&amp;", "&")))
 	answer, err := browser.PostForm(action.String(), url.Values{"form": {form[2]}, "key": {key}})
 	require.NoError(s.t, err)
 	defer answer.Body.Close()

@@ -162,8 +162,7 @@ func newOutgoing(t *testing.T, op contractstest.Operation, body contractstest.Ex
 		}
 		r.body = form.Encode()
 	default:
-		encoded, err := json.Marshal(body.Value)
-		require.NoError(t, err)
+		encoded := musttest.New(json.Marshal(body.Value))
 		r.body = string(encoded)
 	}
 	r.header.Set("Content-Type", body.MediaType)
@@ -580,9 +579,8 @@ func TestAsyncAPI_describesEveryFrameOfTheStream(t *testing.T) {
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	s.webhook(`[` + pageview("u2", "s1", "https://app.example.com/b") +
 		`,{"event":"$pageview","uuid":"u3","properties":{"$session_id":"s2","$current_url":"https://app.example.com/c"}}]`)
-	summary, err := json.Marshal(stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: "s1", Email: mail,
-		Text: "The user looked around.", Replaces: 2, ForwardedAt: 1795187991.5})
-	require.NoError(t, err)
+	summary := musttest.New(json.Marshal(stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: "s1",
+		Email: mail, Text: "The user looked around.", Replaces: 2, ForwardedAt: 1795187991.5}))
 	require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s1", Data: summary}}))
 	s.erase("/nobody")
 

@@ -44,8 +44,7 @@ func TestDocs_showCodeThatRuns(t *testing.T) {
 
 // The script in the documentation is the generated one.
 func TestDocs_showTheSnippet(t *testing.T) {
-	snippet, err := connector.Snippet("https://live.example.com", "acme", "")
-	require.NoError(t, err)
+	snippet := musttest.New(connector.Snippet("https://live.example.com", "acme", ""))
 	require.Contains(t, documentation()["docs/help-desks.md"], "```html\n"+snippet+"```\n")
 }
 

@@ -134,11 +134,9 @@ func writeDump(t *testing.T, name string) {
 	if name[0] == 'r' {
 		redis := redistest.Start(t)
 		engine, read = withRedis(redis.URL()), func() {
-			keys, err := redis.Client().Keys(context.Background(), "*").Result()
-			require.NoError(t, err)
+			keys := musttest.New(redis.Client().Keys(context.Background(), "*").Result())
 			for _, key := range keys {
-				value, err := redis.Client().Dump(context.Background(), key).Result()
-				require.NoError(t, err)
+				value := musttest.New(redis.Client().Dump(context.Background(), key).Result())
 				d.Keys[key] = []byte(value)
 			}
 		}

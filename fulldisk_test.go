@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
@@ -31,8 +32,7 @@ func TestDataDir_mayBeFull(t *testing.T) {
 	var unlimited syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &unlimited))
 	fullStorage(t, s, func() {
-		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
-		require.NoError(t, err)
+		info := musttest.New(os.Stat(filepath.Join(dir, boltlog.FileName)))
 		limit := unlimited
 		limit.Cur = uint64(info.Size())
 		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))

@@ -124,8 +124,7 @@ var running atomic.Int64
 // have returned nil, left no goroutine, and kept its secrets.
 func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.New(net.Listen("tcp", "127.0.0.1:0"))
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &service{t: t, url: "http://" + listener.Addr().String(), log: &logtest.Buffer{}, cancel: cancel,
 		done: make(chan struct{}),

@@ -10,6 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // keyed sends a key with every request.
@@ -165,8 +167,7 @@ func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 func (s *service) subscribe(key, product string) io.Reader {
 	s.t.Helper()
 	body := strings.NewReader(strings.Replace(listen, "URI", "liveactivity://"+product+"/users/ada", 1))
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/mcp", body)
-	require.NoError(s.t, err)
+	req := musttest.New(http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/mcp", body))
 	setHeaders(req, []string{bearer(key), asJSON, "Accept: text/event-stream"})
 	resp, err := s.client.Do(req)
 	require.NoError(s.t, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -170,8 +171,7 @@ func TestSession_showsTheNewestActions(t *testing.T) {
 // asMap returns the JSON of v, decoded.
 func asMap(t *testing.T, v any) (fields map[string]any) {
 	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
+	data := musttest.New(json.Marshal(v))
 	require.NoError(t, json.Unmarshal(data, &fields))
 	return fields
 }

@@ -327,8 +327,7 @@ func TestServeRetrieval_byEmail(t *testing.T) {
 
 func quote(t *testing.T, s string) string {
 	t.Helper()
-	quoted, err := json.Marshal(s)
-	require.NoError(t, err)
+	quoted := musttest.New(json.Marshal(s))
 	return string(quoted)
 }
 

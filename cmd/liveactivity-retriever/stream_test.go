@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -143,8 +144,7 @@ var shellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
 // The shell lines on Dify's page start a retriever and ask it, unchanged but for the addresses.
 func TestDocs_showLinesThatWork(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/dify.md")
-	require.NoError(t, err)
+	page := musttest.New(os.ReadFile("../../docs/dify.md"))
 	stream := newStream(t)
 	stream.Send(did("demo-session", "", "Save"))
 	env := []string{"KEY=" + token, "DIFY_KEY=" + apiKey}

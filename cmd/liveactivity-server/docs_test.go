@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 var (
@@ -35,12 +35,10 @@ func TestDocs_showLinesThatWork(t *testing.T) {
 			"proactive": {"enabled": true, "body": "Need a hand?", "reply_option_labels": ["Yes"]}}}],
 		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)
 	server := launch(t, nil, anyPort, "--admin-key="+adminKey, "--public-url=http://127.0.0.1:9", "--config="+config).URL()
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
+	pages := musttest.New(filepath.Glob("../../docs/*.md"))
 	curls, commands := 0, 0
 	for _, path := range append(pages, "../../README.md") {
-		page, err := os.ReadFile(path)
-		require.NoError(t, err)
+		page := musttest.New(os.ReadFile(path))
 		for _, block := range shellBlock.FindAllStringSubmatch(string(page), -1) {
 			for line := range strings.SplitSeq(strings.ReplaceAll(block[1], "\\\n", ""), "\n") {
 				line = strings.TrimSpace(line)

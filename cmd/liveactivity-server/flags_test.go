@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -45,8 +46,7 @@ func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 
 // The reference has a row for each flag and for nothing else.
 func TestReference_listsEveryFlag(t *testing.T) {
-	reference, err := os.ReadFile("../../docs/reference.md")
-	require.NoError(t, err)
+	reference := musttest.New(os.ReadFile("../../docs/reference.md"))
 	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*)\\|")
 	rows := row.FindAllStringSubmatch(string(reference), -1)
 	require.Len(t, rows, len(flags))

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -47,8 +47,7 @@ func publicAddress(t *testing.T) (address string, leadTo func(server string)) {
 	}))
 	t.Cleanup(public.Close)
 	return public.URL, func(server string) {
-		target, err := url.Parse(server)
-		require.NoError(t, err)
+		target := musttest.New(url.Parse(server))
 		proxy.Store(httputil.NewSingleHostReverseProxy(target))
 	}
 }
@@ -185,8 +184,7 @@ func TestRehearsal_cleansUp(t *testing.T) {
 func TestRehearsal_endsBeforeItBeginsAConversation(t *testing.T) {
 	t.Parallel()
 	r := withRehearsedIntercom(t, false, "x")
-	content, err := os.ReadFile(r.file)
-	require.NoError(t, err)
+	content := musttest.New(os.ReadFile(r.file))
 	changed := func(from, to string) string {
 		return "--config=" + productFile(t, strings.ReplaceAll(string(content), from, to))
 	}

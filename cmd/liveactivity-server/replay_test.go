@@ -137,8 +137,7 @@ func contentsOf(t *testing.T, dir string) map[string]string {
 	all := map[string]string{}
 	for _, file := range files {
 		content := musttest.New(os.ReadFile(filepath.Join(dir, file.Name())))
-		info, err := file.Info()
-		require.NoError(t, err)
+		info := musttest.New(file.Info())
 		all[file.Name()] = fmt.Sprint(info.ModTime(), string(content))
 	}
 	return all

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -51,8 +52,7 @@ func collect(t *testing.T) (endpoint string, got *collected) {
 	got = &collected{}
 	backend := httptest.NewServer(got)
 	t.Cleanup(backend.Close)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	free := musttest.New(net.Listen("tcp", "127.0.0.1:0"))
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
 	collector := proctest.Build(t, "../..", "internal/otelcol").Launch(t, nil, fmt.Sprintf(`yaml:

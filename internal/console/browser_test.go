@@ -23,6 +23,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -723,8 +724,7 @@ func namesPages(t *testing.T, browser context.Context) {
 	for _, address := range canonical {
 		want[address] = activity.PageName(address)
 	}
-	addresses, err := json.Marshal(canonical)
-	require.NoError(t, err)
+	addresses := musttest.New(json.Marshal(canonical))
 	got := evalAsync[map[string]string](tab, t,
 		fmt.Sprintf(`import("./console/words.js").then(({pageName}) => Object.fromEntries(%s.map((address) => [address, `+
 			`pageName(address)])))`, addresses))

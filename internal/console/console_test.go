@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 func get(t *testing.T, method, target string, header ...string) *httptest.ResponseRecorder {
@@ -28,8 +30,7 @@ func get(t *testing.T, method, target string, header ...string) *httptest.Respon
 // files are the page's files, as the page asks for them.
 func files(t *testing.T) (targets []string) {
 	t.Helper()
-	entries, err := fs.ReadDir(os.DirFS("page"), "console")
-	require.NoError(t, err)
+	entries := musttest.New(fs.ReadDir(os.DirFS("page"), "console"))
 	for _, entry := range entries {
 		targets = append(targets, "/console/"+entry.Name())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -34,9 +35,8 @@ type service struct {
 func startService(t *testing.T) *service {
 	t.Helper()
 	product, _ := liveactivity.NewProduct(acme)
-	live, err := liveactivity.New(&liveactivity.Options{Logger: slog.New(slog.DiscardHandler),
-		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{{Key: acmeKey, ExternalID: acme}}})
-	require.NoError(t, err)
+	live := musttest.New(liveactivity.New(&liveactivity.Options{Logger: slog.New(slog.DiscardHandler),
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{{Key: acmeKey, ExternalID: acme}}}))
 	web := httptest.NewServer(live.Handler())
 	stop := waittest.Run(t, live.Run)
 	t.Cleanup(func() {

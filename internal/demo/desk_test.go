@@ -20,8 +20,7 @@ import (
 func newTestDesk(t *testing.T) (d *desk, conversationID string) {
 	t.Helper()
 	demo := New(Product{ID: "demo", Key: "lak_1", Token: "phc_1"})
-	opened, err := demo.Kind().Open(nil, nil)
-	require.NoError(t, err)
+	opened := musttest.New(demo.Kind().Open(nil, nil))
 	return opened.(*desk), demo.desk.open(contact{Email: "ada@example.com"})
 }
 

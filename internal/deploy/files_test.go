@@ -29,8 +29,7 @@ import (
 // read returns a file by its path from the folder of the deployment files.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, name))
-	require.NoError(t, err)
+	data := musttest.New(os.ReadFile(filepath.Join(folder, name)))
 	return string(data)
 }
 
@@ -75,8 +74,7 @@ func manifests(t *testing.T) map[string]object {
 func TestCompose_filesFollowTheSpecification(t *testing.T) {
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal([]byte(read(t, "../internal/deploy/testdata/compose-spec.json")), &schema))
-	specification, err := schema.Resolve(&jsonschema.ResolveOptions{BaseURI: "https://compose-spec.io/"})
-	require.NoError(t, err)
+	specification := musttest.New(schema.Resolve(&jsonschema.ResolveOptions{BaseURI: "https://compose-spec.io/"}))
 	for _, name := range []string{"compose.yaml", "single.yaml"} {
 		assert.NoError(t, specification.Validate(parsed(t, "deploy/"+name)), name)
 	}
@@ -128,13 +126,11 @@ const whole = serve.ShutdownTime + 2*time.Second
 func TestFiles_giveAStopTheTimeItTakes(t *testing.T) {
 	unit := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(read(t, "liveactivity.service"))
 	require.NotNil(t, unit)
-	seconds, err := strconv.Atoi(unit[1])
-	require.NoError(t, err)
+	seconds := musttest.New(strconv.Atoi(unit[1]))
 	assert.Greater(t, time.Duration(seconds)*time.Second, whole)
 
 	compose := parsed(t, "deploy/compose.yaml")
-	grace, err := time.ParseDuration(at[string](t, compose, "services.server-1.stop_grace_period"))
-	require.NoError(t, err)
+	grace := musttest.New(time.ParseDuration(at[string](t, compose, "services.server-1.stop_grace_period")))
 	assert.Greater(t, grace, whole)
 
 	pod := at[object](t, manifests(t)["Deployment"], "spec.template.spec")
@@ -245,8 +241,7 @@ func TestRelease_isVerifiedByTheIdentityThatSignsIt(t *testing.T) {
 // A change that breaks importers of the module is found and must be announced.
 func TestAPICheck_comparesWithTheLastTag(t *testing.T) {
 	t.Parallel()
-	script, err := filepath.Abs("../../scripts/apicheck.sh")
-	require.NoError(t, err)
+	script := musttest.New(filepath.Abs("../../scripts/apicheck.sh"))
 	dir := t.TempDir()
 	run := func(name string, args ...string) (string, error) {
 		cmd := exec.Command(name, args...)
@@ -263,7 +258,7 @@ func TestAPICheck_comparesWithTheLastTag(t *testing.T) {
 			require.NoError(t, err, output)
 		}
 	}
-	_, err = run("git", "init", "--quiet")
+	_, err := run("git", "init", "--quiet")
 	require.NoError(t, err)
 	write("go.mod", "module example.com/shop\n\ngo 1.26\n")
 	write("shop.go", "package shop\n\n// Buy buys.\nfunc Buy(n int) {}\n")

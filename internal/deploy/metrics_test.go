@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
@@ -55,8 +56,7 @@ func exported(t *testing.T) map[string][]string {
 	require.NoError(t, err)
 	require.Contains(t, reg.labels, "liveactivity_events_total")
 	assert.Equal(t, []string{"product_id", "outcome", "reason"}, reg.labels["liveactivity_events_total"])
-	process, err := serve.NewRegistry().Gather()
-	require.NoError(t, err)
+	process := musttest.New(serve.NewRegistry().Gather())
 	for _, family := range process {
 		reg.labels[family.GetName()] = nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/bridge"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // portal is a bridge with its demo page, and a record of every call.
@@ -27,8 +28,7 @@ type portal struct {
 }
 
 func startPortal(t *testing.T) *portal {
-	b, err := bridge.New(nil)
-	require.NoError(t, err)
+	b := musttest.New(bridge.New(nil))
 	p := &portal{service: service{t: t}, bridge: b}
 	handler := p.noting(p.bridge.Handler())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

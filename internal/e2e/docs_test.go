@@ -18,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -30,12 +31,10 @@ var scriptBlock = regexp.MustCompile("(?ms)^ *```js\n(.*?)^ *```$")
 // the scripts of different SDKs.
 func docScripts(t *testing.T) map[string][]string {
 	t.Helper()
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
+	pages := musttest.New(filepath.Glob("../../docs/*.md"))
 	scripts := map[string][]string{}
 	for _, path := range append(pages, "../../README.md") {
-		page, err := os.ReadFile(path)
-		require.NoError(t, err)
+		page := musttest.New(os.ReadFile(path))
 		for _, block := range scriptBlock.FindAllStringSubmatch(string(page), -1) {
 			parts := []string{block[1]}
 			if !strings.HasPrefix(block[1], "import ") {
@@ -150,15 +149,13 @@ func (s *service) runInNode(script string) {
 // actions.
 func TestAgents_getTheUsersActions(t *testing.T) {
 	t.Parallel()
-	programs, err := filepath.Glob("../../examples/agents/*.mjs")
-	require.NoError(t, err)
+	programs := musttest.New(filepath.Glob("../../examples/agents/*.mjs"))
 	require.NotEmpty(t, programs)
 	s := startService(t)
 	s.answer(http.MethodPost, "/e/", `{"api_key":"`+s.token+`","event":"$pageview","distinct_id":"user_42",`+
 		`"properties":{"$session_id":"s","$current_url":"https://app.example.com/pricing"}}`, "")
 	for _, program := range programs {
-		source, err := os.ReadFile(program)
-		require.NoError(t, err)
+		source := musttest.New(os.ReadFile(program))
 		said := module(t, string(source), []string{"LIVEACTIVITY_URL=" + s.url, "LIVEACTIVITY_KEY=" + s.key}, "user_42")
 		assert.Contains(t, said, "User landed on the pricing page", program)
 	}

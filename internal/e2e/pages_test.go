@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/demo"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -43,9 +44,8 @@ func testSnippet(t *testing.T, browser context.Context) {
 	product, _ := liveactivity.NewProduct(productID)
 	product.AllowedOrigins, product.Identity.Secrets = []string{page.URL}, []string{"s3cr3t"}
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": json.RawMessage(`{"access_token": "x"}`)}
-	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
-		Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	live := musttest.New(liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+		Logger: slog.New(slog.DiscardHandler)}))
 	unknown := make(chan struct{}, 100)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
@@ -55,8 +55,7 @@ func testSnippet(t *testing.T, browser context.Context) {
 		}
 	}))
 	t.Cleanup(web.Close)
-	snippet, err := connector.Snippet(web.URL, productID, "")
-	require.NoError(t, err)
+	snippet := musttest.New(connector.Snippet(web.URL, productID, ""))
 	html = `<!DOCTYPE html><script>
 		posthog = {get_session_id: function () { if (posthog.is_asked) return "s1"; posthog.is_asked = true; }};
 	</script>` + snippet +
@@ -73,7 +72,7 @@ func testSnippet(t *testing.T, browser context.Context) {
 	tab.Eval(`say("first", liveactivity.link("c1")); ""`)
 	waittest.Receive(t, unknown) // the session; now it is reported
 	action := activity.Action{Type: activity.TypePageview, Description: "User looked"}
-	_, err = live.Record(context.Background(), productID,
+	_, err := live.Record(context.Background(), productID,
 		[]activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action},
 			{ID: "e2", Time: time.Now(), SessionID: "s2", UserID: "ada", Action: &action}})
 	require.NoError(t, err)

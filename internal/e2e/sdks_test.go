@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -34,8 +35,7 @@ func (s *service) runScript(script string, environment ...string) {
 // outputOf runs a script of testdata/sdks in Node.js and returns its output and its errors.
 func (s *service) outputOf(script string, environment ...string) string {
 	s.t.Helper()
-	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
-	require.NoError(s.t, err)
+	path := musttest.New(filepath.Abs(filepath.Join("testdata", "sdks", script)))
 	modules := []string{depstest.Modules(s.t, depstest.NPM), depstest.Modules(s.t, depstest.Sources)}
 	environment = append(environment, "NODE_PATH="+strings.Join(modules, string(os.PathListSeparator)))
 	return node(s.t, environment, path, s.url, s.token)

@@ -194,8 +194,7 @@ type python struct {
 // startPython runs the client until the test ends, or until it ends itself.
 func startPython(t *testing.T, url, product, key string) *python {
 	t.Helper()
-	script, err := filepath.Abs("testdata/stream_client.py")
-	require.NoError(t, err)
+	script := musttest.New(filepath.Abs("testdata/stream_client.py"))
 	cmd := exec.Command(depstest.Command(t, "python3"), script, url, product)
 	return &python{proctest.Launch(t, cmd, []string{"TOKEN=" + key}), t}
 }

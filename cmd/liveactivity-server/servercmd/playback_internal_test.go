@@ -32,8 +32,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 	buffer := bufio.NewWriter(&out)
 	slow := proactive.Saying(proactive.Result{InteractionTimeout: 5 * time.Minute, Cooldown: 10 * time.Minute},
 		proactive.Predicate("slow", func(c proactive.TriggerContext) bool { return len(c.Actions) == 2 }))
-	p, err := newPlayback("acme", config, []proactive.Trigger{slow}, buffer)
-	require.NoError(t, err)
+	p := musttest.New(newPlayback("acme", config, []proactive.Trigger{slow}, buffer))
 	if rests > 0 {
 		p.rests = rests
 	}
@@ -47,9 +46,8 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 		if random.IntN(3) == 0 {
 			sessionID = fmt.Sprint("often ", random.IntN(200)) // back after minutes
 		}
-		data, err := json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: sessionID,
-			Actions: []activity.BatchAction{{Action: action}}})
-		require.NoError(t, err)
+		data := musttest.New(json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: sessionID,
+			Actions: []activity.BatchAction{{Action: action}}}))
 		p.take(eventlog.Entry{ID: engine.NextID(eventlog.IDAt(at), at), Data: data})
 		most = max(most, len(p.sessions))
 	}
@@ -93,8 +91,7 @@ func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
 func TestPlayback_beginsWithTheOldestEntryThatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
-		p, err := newPlayback("acme", &proactive.Config{}, nil, bufio.NewWriter(io.Discard))
-		require.NoError(t, err)
+		p := musttest.New(newPlayback("acme", &proactive.Config{}, nil, bufio.NewWriter(io.Discard)))
 		for range 2 {
 			time.Sleep(2 * time.Hour)
 			data := []byte(`{"type":"actions","session_id":"s","actions":[{"session_id":"s"}]}`)
