@@ -3,10 +3,12 @@ package liveactivity_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -219,4 +221,230 @@ func TestDesks_replyToUsers(t *testing.T) {
 	assert.Equal(t, "ignored", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
 	assert.EqualValues(t, 1, asked.Load())
 	assert.Contains(t, last.Load(), "<data>\nUser landed on the pricing page\n</data>\n")
+}
+
+// offering switches acme's offers on, which expire after two seconds.
+func offering(o *liveactivity.Options) {
+	timeout := 2
+	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Body: "Need a hand?",
+		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout}
+}
+
+// A user who goes back and forth gets one offer of help in the open conversation, although every page
+// is reported many times at once and at every server. The conversation ends when the user ignores
+// it. This holds on every storage.
+func TestProactive_offersHelpOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, on engine) {
+		t.Parallel()
+		d := newDesks()
+		s, other := on.start(t, d, offering)
+		s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+		conversation := d.opens(s, mail, "")
+		offers := func() (n int) {
+			for _, p := range d.intercom.Parts(conversation) {
+				if p.Type == "quick_reply" {
+					assert.Equal(t, "Need a hand?", p.Text)
+					assert.Equal(t, []string{"Yes, show me"}, p.Labels)
+					n++
+				}
+			}
+			return n
+		}
+		visits := 0
+		waittest.Until(t, "the visitor is offered help", func() bool { // a server may need a moment until it follows
+			for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
+				var reporting sync.WaitGroup
+				for range 8 { // at once, at every server
+					visits++
+					event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
+					at := []*service{s, other}[visits%2]
+					reporting.Go(func() {
+						assert.Equal(t, http.StatusOK, at.status(http.MethodPost, "/webhook/acme", event,
+							"X-PostHog-Secret: "+acmeSecret))
+					})
+				}
+				reporting.Wait()
+			}
+			return offers() > 0
+		})
+		waittest.Until(t, "a note and an offer are counted", func() bool {
+			total := other.flow("acme", acmeKey).total()
+			return total.Offers == 1 && total.Notes > 0
+		})
+		waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
+		requests := 0
+		for _, r := range d.intercom.Requests() {
+			if strings.Contains(string(r.Body), `"quick_reply"`) {
+				requests++
+			}
+		}
+		assert.Equal(t, 1, requests)
+	})
+}
+
+func TestProactive_suggestsLabels(t *testing.T) {
+	const path, body = "/intercom/proactive/acme", `{"session_id":"s1","conversation_id":"c1","action_count":3}`
+	labels := func(t *testing.T, s *service) string {
+		t.Helper()
+		got := s.do(http.MethodPost, path, body, withAdminKey)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		return strings.TrimSpace(got.body)
+	}
+	t.Run("as configured", func(t *testing.T) {
+		s := newDesks().start(t, offering)
+		assert.JSONEq(t, `{"labels":["Yes, show me"]}`, labels(t, s))
+		for request, status := range map[[3]string]int{
+			{path, body, "X-Admin-Key: wrong"}:                                             401,
+			{path, body, "X-None: x"}:                                                      401,
+			{"/intercom/proactive/other", body, withAdminKey}:                              404,
+			{"/zendesk/proactive/acme", body, withAdminKey}:                                404,
+			{path, `{"session_id":7}`, withAdminKey}:                                       400,
+			{path, `{"session_id":"s1"}`, withAdminKey}:                                    400,
+			{path, `[]`, withAdminKey}:                                                     400,
+			{path, ``, withAdminKey}:                                                       400,
+			{path, body + `{}`, withAdminKey}:                                              400,
+			{path, strings.Replace(body, "3", "-1", 1), withAdminKey}:                      400,
+			{path, strings.Replace(body, "c1", strings.Repeat("c", 300), 1), withAdminKey}: 400,
+			{path, `{"x":"` + strings.Repeat("x", 100<<10) + `"}`, withAdminKey}:           413,
+		} {
+			got := s.do(http.MethodPost, request[0], request[1], request[2])
+			assert.Equal(t, status, got.status, "%.100s: %s", request, got.body)
+		}
+		assert.Equal(t, http.StatusMethodNotAllowed, s.status(http.MethodGet, path, "", withAdminKey))
+	})
+	t.Run("by the model", func(t *testing.T) {
+		var asked string
+		s := newDesks().start(t, offering, withModel(func(prompt string) string {
+			asked = prompt
+			return "1. \"Compare plans\"\n- <b>2 free months</b>?\n\nTalk to sales\nOne too many"
+		}))
+		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
+		assert.JSONEq(t, `{"labels":["Compare plans","b 2 free months /b ?","Talk to sales"]}`, labels(t, s))
+		assert.Contains(t, asked, "<data>\nUser landed on the pricing page\n</data>")
+	})
+	t.Run("by a model that answers in another form", func(t *testing.T) {
+		for answer, want := range map[string]string{
+			"```json\n[\"Compare plans\",\n \"Talk to sales\"]\n```": `{"labels":["Compare plans","Talk to sales"]}`,
+			`{"labels": ["Compare plans", "Talk to sales"]}`:         `{"labels":["Compare plans","Talk to sales"]}`,
+			`"Compare plans", "Talk to sales"`:                       `{"labels":["Compare plans","Talk to sales"]}`,
+			"Here are two:\n1. **Compare plans**\n- `Talk to sales`": `{"labels":["Compare plans","Talk to sales"]}`,
+			"**Here are two:**\n\n* Compare plans\n* Talk to sales":  `{"labels":["Compare plans","Talk to sales"]}`,
+			"Sure!\n[\"Compare plans\", \"Talk to sales\"]":          `{"labels":["Compare plans","Talk to sales"]}`,
+			`[{"label": "Compare plans"}]`:                           `{"labels":["Yes, show me"]}`,
+			`{"labels": []}`:                                         `{"labels":["Yes, show me"]}`,
+		} {
+			s := newDesks().start(t, offering, withModel(func(string) string { return answer }))
+			s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
+			assert.JSONEq(t, want, labels(t, s), answer)
+		}
+	})
+	t.Run("as configured where the model fails", func(t *testing.T) {
+		s := newDesks().start(t, offering, func(o *liveactivity.Options) {
+			o.Model = func(context.Context, string) (string, error) { return "", errors.New("away") }
+		})
+		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
+		assert.JSONEq(t, `{"labels":["Yes, show me"]}`, labels(t, s))
+	})
+}
+
+// helpful offers help on every page under /help, each time, and keeps its conversation.
+func helpful(o *liveactivity.Options) {
+	timeout := 3600
+	o.Triggers = []proactive.Trigger{proactive.Saying(proactive.Result{Cooldown: -1},
+		proactive.Predicate("help", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") }))}
+	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true,
+		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout, IdleTeardown: proactive.KeepOnIdle}
+	o.Guide = func(context.Context, proactive.Guidance) error { return nil }
+}
+
+func TestReport_movesTheAssistance(t *testing.T) {
+	onEngines(t, func(t *testing.T, on engine) {
+		t.Parallel()
+		d := newDesks()
+		guided := make(chan proactive.Guidance, 10)
+		a, b := on.start(t, d, helpful, func(o *liveactivity.Options) {
+			o.Guide = func(_ context.Context, g proactive.Guidance) error {
+				guided <- g
+				return nil
+			}
+		})
+		a.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+		conversation := d.opens(a, mail, "Hello")
+		views := 0
+		visit := func() {
+			views++
+			a.webhook(pageview(fmt.Sprint("v", views), "s1", fmt.Sprint("https://app.example.com/help/", views)))
+		}
+		awaits := func(state string) {
+			t.Helper()
+			waittest.Until(t, state, func() bool { return b.session("acme", acmeMCP, "s1").Session.State == state })
+		}
+		report := func(o proactive.Outcome) error {
+			return b.service.Report(t.Context(), "acme", proactive.Report{SessionID: "s1", Outcome: o})
+		}
+		refuses := func(o proactive.Outcome, state string) {
+			t.Helper()
+			var refused *proactive.ReportError
+			require.ErrorAs(t, report(o), &refused)
+			assert.Equal(t, proactive.ReportError{Outcome: o, State: state}, *refused)
+		}
+		offered := func() {
+			t.Helper()
+			waittest.Until(t, "an offer", func() bool {
+				visit()
+				return b.session("acme", acmeMCP, "s1").Session.State == "proactive_assistance"
+			})
+		}
+
+		awaits("reactive_assistance") // of the question that opened the conversation
+		require.NoError(t, report(proactive.Finished))
+		refuses(proactive.Finished, "thinking")
+		offered()
+		require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation,
+			"yes, show me")).says(t))
+		awaits("guidance_execution")
+		assert.Equal(t, proactive.Guidance{ProductID: "acme", Desk: "intercom", ConversationID: conversation,
+			TriggerID: "help", Label: "Yes, show me"}, waittest.Receive(t, guided))
+		require.NoError(t, report(proactive.Progressed))
+		require.NoError(t, b.service.Report(t.Context(), "acme",
+			proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))
+		awaits("thinking")
+		refuses(proactive.Abandoned, "thinking")
+
+		offered()
+		refuses(proactive.Progressed, "proactive_assistance")
+		refuses("bored", "proactive_assistance")
+		require.NoError(t, report(proactive.Dismissed))
+		awaits("conservative_assistance")
+		refuses(proactive.Dismissed, "conservative_assistance")
+		waittest.Until(t, "the next offer is held back", func() bool {
+			visit()
+			return strings.Contains(a.log.String()+b.log.String(), `"decision":"holding_back"`)
+		})
+	})
+}
+
+func TestReport_needsAConversation(t *testing.T) {
+	s := newDesks().start(t, helpful)
+	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+	for name, r := range map[string]struct {
+		product string
+		report  proactive.Report
+	}{
+		"a session without one":        {"acme", proactive.Report{SessionID: "s1"}},
+		"an unknown session":           {"acme", proactive.Report{SessionID: "s2"}},
+		"neither":                      {"acme", proactive.Report{Desk: "intercom"}},
+		"an unknown desk":              {"acme", proactive.Report{Desk: "crisp", ConversationID: "1"}},
+		"a product without assistance": {"globex", proactive.Report{Desk: "intercom", ConversationID: "1"}},
+		"an unknown product":           {"other", proactive.Report{Desk: "intercom", ConversationID: "1"}},
+	} {
+		r.report.Outcome = proactive.Dismissed
+		assert.ErrorIs(t, s.service.Report(t.Context(), r.product, r.report), proactive.ErrNoConversation, name)
+	}
+}
+
+func TestNew_reportsTriggersThatCannotBe(t *testing.T) {
+	_, err := liveactivity.New(&liveactivity.Options{Triggers: []proactive.Trigger{nil, proactive.Predicate("", nil)}})
+	require.Error(t, err)
+	assert.ErrorContains(t, err, "trigger")
 }
