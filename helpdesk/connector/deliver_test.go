@@ -101,32 +101,6 @@ func (f *following) each(t testing.TB, n int, page string) {
 	}
 }
 
-func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
-	notes := promptNotes()
-	notes.Debounce, notes.Bin, notes.SummaryThreshold = 4*time.Second, 0, 0
-	withDesk(t, notes, nil, func(t *testing.T, f *following) {
-		f.begins(t, "a")
-		require.Len(t, f.desk.texts("7"), 1)
-		f.visit(t, "s", "b")
-		time.Sleep(3 * time.Second)
-		f.visit(t, "s", "c")
-		time.Sleep(4*time.Second - time.Nanosecond)
-		require.Len(t, f.desk.texts("7"), 1)
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		assert.Equal(t, "[1] User visited b\n[2] User visited c", f.desk.texts("7")[1])
-		for range 20 {
-			f.visit(t, "s", "d")
-			time.Sleep(time.Second)
-		}
-		synctest.Wait()
-		require.Len(t, f.desk.texts("7"), 3, "3 × the debounce time after the first")
-		time.Sleep(4 * time.Second)
-		synctest.Wait()
-		require.Len(t, f.desk.texts("7"), 4)
-	})
-}
-
 // A change too long for the store ends its job. Otherwise the desk's other conversations would wait
 // for it.
 func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
@@ -155,16 +129,6 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
 		assert.Len(t, f.desk.texts("full0"), 1)
-	})
-}
-
-func TestFollow_splitsALongNoteBetweenLines(t *testing.T) {
-	withDesk(t, Notes{PreLinkWindow: time.Hour}, nil, func(t *testing.T, f *following) {
-		// bytes
-		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b")
-		f.begins(t, "a", "b", "c", strings.Repeat("d", 100), "e")
-		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c",
-			"[1] User visited " + strings.Repeat("d", 100), "[1] User visited e"}, f.desk.texts("7"))
 	})
 }
 
