@@ -101,6 +101,17 @@ func TestJob_losesTheSummaryAndTheReplyOfAnErasedSession(t *testing.T) {
 	}
 }
 
+// A lead, whose address nobody has verified, may take part in a user's conversation, but not in a chat.
+func TestJob_answersALeadFromNoUsersActions(t *testing.T) {
+	own, stated := session{ID: "own", ByWebhook: true}, session{ID: "stated", Signed: true}
+	for chats, want := range map[bool][]session{true: {own, stated}, false: {stated}} {
+		j := &job{can: helpdesk.Capabilities{Chats: chats}}
+		j.r.Sessions = []session{own, stated}
+		assert.Equal(t, want, j.sessionsFor([]message{{Text: "What did she do?"}}), "a chat: %t", chats)
+		assert.Len(t, j.sessionsFor([]message{{ContactID: "k1"}}), 2)
+	}
+}
+
 // A failed reply delays the answers of its conversation, and no notes.
 func TestJob_delaysTheClassThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -141,24 +152,32 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 
 // A session may join a conversation just before that turns out to be gone.
 func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "s", "/a")
-	s.visit(t, "late", "/a")
-	s.linkAs(t, "7", "s", byWebhook)
-	lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", 0))
-	d := s.newDelivery("acme")
-	j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), lease: lease}
-	require.NoError(t, j.reload(t.Context()))
-	s.linkAs(t, "7", "late", byWebhook)
-	require.NoError(t, j.gone(t.Context(), errRemoved))
-	assert.Len(t, s.sessions(t, "7"), 2)
-	assert.True(t, j.lane.slot.IsSet(), "the desk is asked again")
-	before := j.r
-	require.NoError(t, j.gone(t.Context(), errRemoved))
-	assert.Empty(t, s.sessions(t, "7"))
-	j.r = before // as after an answer that was lost
-	require.NoError(t, j.gone(t.Context(), errRemoved))
-	assert.Empty(t, s.linkedTo(t, "s")+s.linkedTo(t, "late"))
+	synctest.Test(t, func(t *testing.T) {
+		s := newDoors(t, nil)
+		s.visit(t, "s", "/a")
+		s.visit(t, "late", "/a")
+		s.linkAs(t, "7", "s", byWebhook)
+		lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", 0))
+		d := s.newDelivery("acme")
+		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), lease: lease}
+		require.NoError(t, j.reload(t.Context()))
+		s.away = errAway
+		require.NoError(t, j.gone(t.Context(), errRemoved))
+		s.away = nil
+		assert.Len(t, s.sessions(t, "7"), 1)
+		assert.True(t, j.lane.slot.IsSet(), "storage is asked again")
+		j.lane.begin()
+		s.linkAs(t, "7", "late", byWebhook)
+		require.NoError(t, j.gone(t.Context(), errRemoved))
+		assert.Len(t, s.sessions(t, "7"), 2)
+		assert.True(t, j.lane.slot.IsSet(), "the desk is asked again")
+		before := j.r
+		require.NoError(t, j.gone(t.Context(), errRemoved))
+		assert.Empty(t, s.sessions(t, "7"))
+		j.r = before // as after an answer that was lost
+		require.NoError(t, j.gone(t.Context(), errRemoved))
+		assert.Empty(t, s.linkedTo(t, "s")+s.linkedTo(t, "late"))
+	})
 }
 
 // newJob returns a job that has the lease for a while, its lease, a desk, and a function that writes a

@@ -16,6 +16,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// shown returns a machine that has shown an offer with these labels, for ten seconds from a time on.
+func shown(t testing.TB, rules assistance.Rules, at time.Time, labels ...string) *assistance.Machine {
+	t.Helper()
+	m, _, err := rules.Step(assistance.Machine{}, at, assistance.Matched{SendBy: at.Add(time.Minute),
+		Result: proactive.Result{TriggerID: "t", ReplyOptionLabels: labels, InteractionTimeout: 10 * time.Second}})
+	require.NoError(t, err)
+	m, _, err = rules.Step(m, at, assistance.Shown{OfferID: "o"})
+	require.NoError(t, err)
+	return &m
+}
+
 // digested is a history whose actions are all in the digest.
 var digested = summary.History{Digest: &activity.Digest{}}
 
@@ -23,14 +34,7 @@ var digested = summary.History{Digest: &activity.Digest{}}
 func TestNext_takesTheMostUrgentStep(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	rules := musttest.New(assistance.NewCore(nil)).Rules
-	shown := func() *assistance.Machine {
-		m, _, err := rules.Step(assistance.Machine{}, now.Add(-time.Minute), assistance.Matched{
-			Result: proactive.Result{TriggerID: "t", InteractionTimeout: 10 * time.Second}, SendBy: now})
-		require.NoError(t, err)
-		m, _, err = rules.Step(m, now.Add(-time.Minute), assistance.Shown{OfferID: "o"})
-		require.NoError(t, err)
-		return &m
-	}
+	shown := func() *assistance.Machine { return shown(t, rules, now.Add(-time.Minute)) }
 	d := newDesk()
 	chat := newScriptDesk("chat")
 	pages := func() []*want {
