@@ -125,19 +125,15 @@ func TestNote_triesTheOtherEndpointOnlyWhenRefused(t *testing.T) {
 
 // writes are the requests that write into a conversation.
 var writes = map[string]func(context.Context, *intercom.Client, string) error{
-	"note": func(ctx context.Context, c *intercom.Client, id string) error {
-		_, err := c.Note(ctx, id, "x")
-		return err
-	},
-	"reply": func(ctx context.Context, c *intercom.Client, id string) error {
-		_, err := c.Reply(ctx, id, "x")
-		return err
-	},
+	"note":  func(ctx context.Context, c *intercom.Client, id string) error { return errorOf(c.Note(ctx, id, "x")) },
+	"reply": func(ctx context.Context, c *intercom.Client, id string) error { return errorOf(c.Reply(ctx, id, "x")) },
 	"offer": func(ctx context.Context, c *intercom.Client, id string) error {
-		_, err := c.Offer(ctx, id, helpdesk.Offer{Body: "x"})
-		return err
+		return errorOf(c.Offer(ctx, id, helpdesk.Offer{Body: "x"}))
 	},
 }
+
+// errorOf returns the error of a request.
+func errorOf[T any](_ T, err error) error { return err }
 
 func TestWriting_asAnUnknownAdminIsAWrongConfiguration(t *testing.T) {
 	for name, write := range writes {
@@ -338,28 +334,18 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	assert.Equal(t, "POST /conversations/redact 2.11", w.sent()[1])
 	assert.Equal(t, map[string]any{"type": "conversation_part", "conversation_id": w.conversation,
 		"conversation_part_id": id}, w.lastBody(t))
-	assert.Empty(t, w.Notes(w.conversation))
-	w.Fail(helpdesktest.Fault{Status: 500})
-	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
 // An app may lack only the right to redact, to delete or to read.
 func TestClient_withoutARightFailsInOneConversation(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	for name, do := range map[string]func() error{
-		"redact": func() error { return w.client.Redact(t.Context(), w.conversation, "1") },
-		"delete": func() error { return w.client.Remove(t.Context(), w.conversation) },
-		"contact": func() error {
-			_, err := w.client.Contact(t.Context(), "c")
-			return err
-		},
-		"message": func() error {
-			_, err := w.client.IsRequesters(t.Context(), w.conversation, "Hi")
-			return err
-		},
+		"redact":  func() error { return w.client.Redact(t.Context(), w.conversation, "1") },
+		"delete":  func() error { return w.client.Remove(t.Context(), w.conversation) },
+		"contact": func() error { return errorOf(w.client.Contact(t.Context(), "c")) },
+		"message": func() error { return errorOf(w.client.IsRequesters(t.Context(), w.conversation, "Hi")) },
 		"messages": func() error {
-			_, err := w.client.Engaged(t.Context(), w.conversation, "", "Need a hand?")
-			return err
+			return errorOf(w.client.Engaged(t.Context(), w.conversation, "", "Need a hand?"))
 		},
 	} {
 		w.Fail(helpdesktest.Fault{Status: 403, Times: 1})
@@ -384,21 +370,18 @@ func TestRedact_ofANoteWithoutTextIsDone(t *testing.T) {
 
 func TestOffer_isAQuickReply(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	id, err := w.client.Offer(t.Context(), w.conversation,
-		helpdesk.Offer{Body: "Need a hand & help?", Labels: []string{"Yes, <show> me", "No"}})
-	require.NoError(t, err)
+	offer := helpdesk.Offer{Body: "Need a hand & help?", Labels: []string{"Yes, <show> me", "No"}}
+	id := musttest.New(w.client.Offer(t.Context(), w.conversation, offer))
 	assert.Equal(t, []string{"POST /conversations/ID/reply Unstable"}, w.sent())
 	part := w.Parts(w.conversation)[0]
-	assert.Equal(t, part.ID, id)
-	assert.Equal(t, "quick_reply", part.Type)
-	assert.Equal(t, "Need a hand & help?", part.Text)
-	assert.Equal(t, []string{"Yes, <show> me", "No"}, part.Labels)
+	assert.Equal(t, id+" quick_reply", part.ID+" "+part.Type)
+	assert.Equal(t, offer, helpdesk.Offer{Body: part.Text, Labels: part.Labels})
 
-	body := w.lastBody(t)
-	first, second := body["reply_options"].([]any)[0].(map[string]any), body["reply_options"].([]any)[1].(map[string]any)
-	musttest.New(uuid.Parse(first["uuid"].(string)))
-	musttest.New(uuid.Parse(second["uuid"].(string)))
-	assert.NotEqual(t, first["uuid"], second["uuid"])
+	body, ids := w.lastBody(t), map[uuid.UUID]bool{}
+	for _, option := range body["reply_options"].([]any) {
+		ids[uuid.MustParse(option.(map[string]any)["uuid"].(string))] = true
+	}
+	assert.Len(t, ids, 2)
 	delete(body, "reply_options")
 	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "quick_reply",
 		"body": "Need a hand &amp; help?"}, body)
@@ -429,12 +412,8 @@ func TestRemove_deletesAndKeepsTheMetrics(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	require.NoError(t, w.client.Remove(t.Context(), w.conversation))
 	assert.False(t, w.Exists(w.conversation))
-	require.NoError(t, w.client.Remove(t.Context(), w.conversation), "it is gone")
-	const request = "DELETE /conversations/ID?retain_metrics=true 2.15"
-	assert.Equal(t, []string{request, request}, w.sent())
+	assert.Equal(t, []string{"DELETE /conversations/ID?retain_metrics=true 2.15"}, w.sent())
 	assert.Empty(t, w.Requests()[0].Body)
-	w.Fail(helpdesktest.Fault{Status: 500})
-	require.Error(t, w.client.Remove(t.Context(), w.conversation))
 }
 
 func TestEngaged_reportsWritesOfPeopleAfterTheOffer(t *testing.T) {

@@ -43,8 +43,7 @@ func newAccount(t testing.TB, opts helpdesktest.ZendeskOptions) account {
 func clientOf(t testing.TB, fake *helpdesktest.Zendesk, config zendesk.Config) *zendesk.Client {
 	t.Helper()
 	config.BaseURL = fake.URL()
-	client := musttest.New(zendesk.New(config, &helpdesk.Options{HTTP: fake.Client()}))
-	return client
+	return musttest.New(zendesk.New(config, &helpdesk.Options{HTTP: fake.Client()}))
 }
 
 // minting is the configuration of a client that gets its tokens itself.
@@ -296,33 +295,28 @@ func served(t *testing.T, handler http.HandlerFunc) *zendesk.Client {
 }
 
 func TestClient_Note_endsOnlyForTicketsThatAreGone(t *testing.T) {
-	const put, get = "PUT /api/v2/tickets/7.json", "GET /api/v2/tickets/7.json"
 	const invalid = `422 {"error":"RecordInvalid","description":"Fehler","details":{"status":[{"description":"Status: ` +
 		`geschlossen"}]}}`
+	const missing = `404 {"error":"RecordNotFound","description":"Not found"}`
 	for name, test := range map[string]struct {
-		answers                   map[string]string
+		put, get                  string // the answers
 		gone, misconfigured, temp bool
 	}{
-		"closed, in another language": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"closed"}}`}, true,
-			false, false},
-		"deleted": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"deleted"}}`}, true,
-			false, false},
-		"gone meanwhile": {map[string]string{put: invalid,
-			get: `404 {"error":"RecordNotFound","description":"Not found"}`}, true, false, false},
-		"open, but not valid": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"open"}}`}, false,
-			false, false},
-		"closed, but unreadable now": {map[string]string{put: invalid, get: `500 `}, false, false, true},
-		"no such account": {map[string]string{put: `404 <html>No help desk at x.zendesk.com</html>`}, false,
-			true, false},
-		"gone without words": {map[string]string{put: `404 {}`}, true, false, false},
-		"a gateway without a route": {map[string]string{put: `404 {"message":"no Route matched with those values"}`},
-			false, true, false},
-		"nothing": {map[string]string{put: `404 `}, false, true, false},
-		"a wrong path": {map[string]string{put: `404 {"error":"InvalidEndpoint","description":"Not found"}`},
-			false, true, false},
+		"closed, in another language": {invalid, `200 {"ticket":{"status":"closed"}}`, true, false, false},
+		"deleted":                     {invalid, `200 {"ticket":{"status":"deleted"}}`, true, false, false},
+		"gone meanwhile":              {invalid, missing, true, false, false},
+		"open, but not valid":         {invalid, `200 {"ticket":{"status":"open"}}`, false, false, false},
+		"closed, but unreadable now":  {invalid, `500 `, false, false, true},
+		"no such account":             {`404 <html>No help desk at x.zendesk.com</html>`, "", false, true, false},
+		"gone without words":          {`404 {}`, "", true, false, false},
+		"a gateway without a route":   {`404 {"message":"no Route matched with those values"}`, "", false, true, false},
+		"nothing":                     {`404 `, "", false, true, false},
+		"a wrong path":                {`404 {"error":"InvalidEndpoint","description":"Not found"}`, "", false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := vendor(t, test.answers).Note(t.Context(), "7", "note")
+			const path = " /api/v2/tickets/7.json"
+			client := vendor(t, map[string]string{"PUT" + path: test.put, "GET" + path: test.get})
+			_, err := client.Note(t.Context(), "7", "note")
 			failed := apiError(t, err)
 			assert.Equal(t, test.gone, failed.Gone)
 			assert.Equal(t, test.misconfigured, failed.Misconfigured)
@@ -427,8 +421,7 @@ func TestClient_IsRequesters_excludesTextsOfAPersonInCopy(t *testing.T) {
 func TestClient_IsRequesters_trustsTheTriggerForMessagingTickets(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{Messaging: true})
 	a.UserReply(target, a.ticket, "Where?")
-	is := musttest.New(a.client.IsRequesters(t.Context(), a.ticket, "Where?"))
-	assert.True(t, is)
+	assert.True(t, musttest.New(a.client.IsRequesters(t.Context(), a.ticket, "Where?")))
 }
 
 func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
@@ -437,8 +430,7 @@ func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
 	require.NoError(t, json.Unmarshal(a.Config(), &config))
 	open := func() helpdesk.Desk {
 		data := musttest.New(json.Marshal(config))
-		desk := musttest.New(zendesk.Kind.Open(data, &helpdesk.Options{HTTP: a.Client()}))
-		return desk
+		return musttest.New(zendesk.Kind.Open(data, &helpdesk.Options{HTTP: a.Client()}))
 	}
 	assert.Nil(t, open().Capabilities().Redactor)
 
@@ -482,29 +474,25 @@ func TestClient_Redact_needsTheRight(t *testing.T) {
 // Zendesk does not say how a 429 names its limit, so each sign is enough.
 func TestClient_tellsTheLimitOfATicketFromTheAccounts(t *testing.T) {
 	const spent, left = "total=30; remaining=0; resets=300", "total=30; remaining=5; resets=300"
+	const ticket, remaining, reset = "Zendesk-RateLimit-Per-Ticket-Updates", "X-Rate-Limit-Remaining", "RateLimit-Reset"
+	type headers = map[string]string
 	for name, test := range map[string]struct {
-		header map[string]string
+		header headers
 		body   string
 		ticket bool
 		wait   time.Duration
 	}{
-		"nothing is said": {nil, "", false, 0},
-		"the ticket's header": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent,
-			"X-Rate-Limit-Remaining": "500"}, "", true, 300 * time.Second},
-		"the words":   {nil, "You have exceeded the rate limit for updating a single ticket.", true, 0},
-		"a long time": {map[string]string{"Retry-After": "61"}, "", true, 61 * time.Second},
-		"a short time": {map[string]string{"Retry-After": "60", "Zendesk-RateLimit-Per-Ticket-Updates": left}, "",
-			false, 60 * time.Second},
-		"the account's headers": {map[string]string{"X-Rate-Limit": "700", "X-Rate-Limit-Remaining": "0",
-			"RateLimit-Reset": "41"}, "", false, 41 * time.Second},
-		"the endpoint's header": {map[string]string{"Zendesk-RateLimit-Tickets-Update": "total=100; remaining=0; resets=17",
-			"X-Rate-Limit-Remaining": "500", "RateLimit-Reset": "41"}, "", false, 17 * time.Second},
-		"both are spent": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent,
-			"X-Rate-Limit-Remaining": "0", "RateLimit-Reset": "41"}, "", false, 41 * time.Second},
-		"headers without meaning": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "remaining=-1; resets=x",
-			"X-Rate-Limit-Remaining": "many"}, "", false, 0},
-		"more than it can ask": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "total=1; remaining=0; " +
-			"resets=999999999"}, "", true, time.Hour},
+		"nothing is said":       {nil, "", false, 0},
+		"the ticket's header":   {headers{ticket: spent, remaining: "500"}, "", true, 300 * time.Second},
+		"the words":             {nil, "You have exceeded the rate limit for updating a single ticket.", true, 0},
+		"a long time":           {headers{"Retry-After": "61"}, "", true, 61 * time.Second},
+		"a short time":          {headers{"Retry-After": "60", ticket: left}, "", false, 60 * time.Second},
+		"the account's headers": {headers{"X-Rate-Limit": "700", remaining: "0", reset: "41"}, "", false, 41 * time.Second},
+		"the endpoint's header": {headers{"Zendesk-RateLimit-Tickets-Update": "total=100; remaining=0; resets=17",
+			remaining: "500", reset: "41"}, "", false, 17 * time.Second},
+		"both are spent":          {headers{ticket: spent, remaining: "0", reset: "41"}, "", false, 41 * time.Second},
+		"headers without meaning": {headers{ticket: "remaining=-1; resets=x", remaining: "many"}, "", false, 0},
+		"more than it can ask":    {headers{ticket: "total=1; remaining=0; resets=999999999"}, "", true, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := served(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // This is Zendesk's own test vector.
@@ -146,9 +147,7 @@ func TestParseTrigger_readsTheEvent(t *testing.T) {
 		"smuggled after a backslash": {userReply(`"x\\", "ticket_id": "999"`), message(`x\\", "ticket_id": "999`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := zendesk.ParseTrigger([]byte(test.body))
-			require.NoError(t, err)
-			assert.Equal(t, test.want, got)
+			assert.Equal(t, test.want, musttest.New(zendesk.ParseTrigger([]byte(test.body))))
 		})
 	}
 }
@@ -211,13 +210,10 @@ func TestParseTrigger_refusesMalformedBodies(t *testing.T) {
 func TestParseTrigger_readsTheBodiesOfTheTriggers(t *testing.T) {
 	fill := strings.NewReplacer("{{ticket.id}}", "4711", "{{ticket.requester.email}}", "jane@acme.example",
 		"{{ticket.latest_public_comment}}", `so "what"`).Replace
-	event, err := zendesk.ParseTrigger([]byte(fill(zendesk.UserReplyBody)))
-	require.NoError(t, err)
-	assert.Equal(t, message(`so "what"`), event)
-	event, err = zendesk.ParseTrigger([]byte(fill(zendesk.NewTicketBody)))
-	require.NoError(t, err)
-	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "4711",
-		Contact: helpdesk.Contact{Email: "jane@acme.example"}}, event)
+	assert.Equal(t, message(`so "what"`), musttest.New(zendesk.ParseTrigger([]byte(fill(zendesk.UserReplyBody)))))
+	opened := helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "4711",
+		Contact: helpdesk.Contact{Email: "jane@acme.example"}}
+	assert.Equal(t, opened, musttest.New(zendesk.ParseTrigger([]byte(fill(zendesk.NewTicketBody)))))
 	assert.NotContains(t, zendesk.UserReplyBody, "latest_comment", "which can be a private note")
 }
 
@@ -226,9 +222,7 @@ func newClient(t testing.TB, config zendesk.Config) *zendesk.Client {
 	if config.BaseURL == "" {
 		config.BaseURL = "https://acme.zendesk.test"
 	}
-	client, err := zendesk.New(config, nil)
-	require.NoError(t, err)
-	return client
+	return musttest.New(zendesk.New(config, nil))
 }
 
 func TestClient_Webhook_verifiesBeforeItReads(t *testing.T) {
@@ -267,8 +261,7 @@ func TestClient_Webhook_verifiesBeforeItReads(t *testing.T) {
 func TestClient_Webhook_withoutSecretTakesEverything(t *testing.T) {
 	client := newClient(t, zendesk.Config{})
 	for _, h := range []http.Header{{}, signed("wrong", vectorTime)} {
-		event, err := client.Webhook(h, []byte(userReply(`"hi"`)), vectorNow)
-		require.NoError(t, err)
+		event := musttest.New(client.Webhook(h, []byte(userReply(`"hi"`)), vectorNow))
 		assert.Equal(t, message("hi"), event, "the time of a stranger is not kept")
 	}
 }
