@@ -64,10 +64,6 @@ func TestPingPong_ignoresAPageAndOneBelowIt(t *testing.T) {
 		t+6s /orders; t+7s /orders/4 → no offer no_match`, proactive.DeadEnd{}, proactive.PingPong{})
 }
 
-func TestPingPong_offersWhenTheUserIsBack(t *testing.T) {
-	proactivetest.Run(t, `t+0s /pricing; t+4s /docs; t+7s /pricing → offer canonical_url_ping_pong`, proactive.PingPong{})
-}
-
 func TestPingPong_isUsedUpOnceOffered(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s  /pricing

@@ -3,6 +3,8 @@ package connector
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 func TestWant_takesAPartOfAnEntry(t *testing.T) {
@@ -77,6 +80,30 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
 	w.identify(&feed.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
+}
+
+// A scan takes a few visitors at a time, since it looks for each in all earlier actions.
+func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
+	const visitors, format = 2000, "0198c2f4-7a00-7000-8000-%012d"
+	log := musttest.New(memorylog.New(nil))
+	b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
+	entries := make([]eventlog.Entry, visitors+1)
+	for n := range visitors {
+		who := feed.Identity{Type: feed.IdentityType, SessionID: "s", UserID: "eve"}
+		who.AnonymousID = fmt.Sprintf(format, n)
+		b.Actions = append(b.Actions, activity.BatchAction{SessionID: "s", ConversationID: "7", UserID: who.AnonymousID})
+		entries[n+1] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(who))}
+	}
+	entries[0] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(b))}
+	require.NoError(t, log.Append(t.Context(), "acme", entries))
+	scans := 0
+	w := &want{more: true}
+	for ; w.more; scans++ {
+		w = &want{session: session{ID: "s"}, conversationID: "7", from: w.reached, room: 1 << 30}
+		require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
+		require.LessOrEqual(t, len(w.Others), maxVisitors)
+	}
+	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
 }
 
 // A job may read a session, and begin a call only after the session's erasure.

@@ -308,26 +308,6 @@ func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 	}
 }
 
-// A page can link any session to any conversation. A reply composed of it would show one user
-// another's actions. If such a link prevented replies, any page could switch replies off.
-func TestReply_isComposedOfNothingThatOnlyAStrangerLinked(t *testing.T) {
-	d, model := newChat(t)
-	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
-	musttest.New(d.link(t.Context(), "chat", "c1", "victim", byStranger, time.Now()))
-	e := userReply("d1", "c1", "What did I do?")
-	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
-	d.answered(t, e)
-	assert.Equal(t, []string{"Hello"}, d.chat.written())
-	require.Len(t, model.prompts, 1)
-	assert.NotContains(t, model.prompts[0], "salaries")
-
-	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	d.answered(t, userReply("d2", "c1", "And now?"))
-	require.Len(t, model.prompts, 2)
-	assert.Contains(t, model.prompts[1], "User visited pricing")
-	assert.NotContains(t, model.prompts[1], "salaries", "what a browser linked stays out")
-}
-
 func TestReply_isGivenUp(t *testing.T) {
 	for name, change := range map[string]func(d *doors){
 		"when signatures are off by now":      func(d *doors) { d.chat.unsigned = true },
@@ -480,7 +460,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 }
 
 // A stranger may claim that the activity is somebody's. A model is told of it only if the product
-// takes claims.
+// takes claims. Nor is it told of a session that only a page has linked, as any page can.
 func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 	for _, tt := range []struct {
 		user, email activity.Standing
@@ -603,4 +583,89 @@ func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
 	d.answered(t, userReply("d2", "c1", "And then?"))
 	assert.Equal(t, []string{"Hello"}, d.chat.written())
 	assert.Len(t, guided, 1)
+}
+
+const ownReply = "Hello! Your export #1 is ready.\n\nOpen \"Settings\" & click {{Export}} <now>, if 1 < 2.  Bye"
+
+// The desk of these tests does not know authors, like Zendesk for messaging tickets.
+func TestServeChat_ignoresTheEchoOfAReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoors(t, (&fakeModel{text: ownReply}).answer)
+		d.answered(t, userReply("d1", "c1", "Where is my export?"))
+		require.Equal(t, []string{ownReply}, d.chat.written())
+		echoes := []string{
+			ownReply,
+			"Hello! Your export #1 is ready. Open \"Settings\" & click {{Export}} <now>, if 1 < 2. Bye\n",
+			"<p>Hello! Your export #1 is ready.<br><br>Open &#34;Settings&#34; &amp; click {\u200b{Export}\u200b} " +
+				"&lt;now&gt;, if 1 &lt; 2.  Bye</p>",
+			"> Hello! Your export #1 is ready.\n> \n> Open \"Settings\" & click {{Export}} <now>, if 1 < 2.  Bye",
+			"HELLO! your **export** #1 is ready. open “settings” & click {{export}} <now>, if 1 < 2. bye",
+		}
+		for i, echo := range echoes {
+			code, says := d.event(t, chatPath, "chat", userReply(fmt.Sprint("e", i), "c1", echo))
+			assert.Equal(t, 200, code)
+			assert.Equal(t, "ignored", says, echo)
+			assert.Empty(t, d.messages(t))
+		}
+		_, says := d.event(t, chatPath, "chat", userReply("e0", "c1", echoes[0]))
+		assert.Equal(t, "ignored", says, "a repetition counts once")
+		assert.InDelta(t, len(echoes), valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "echo")), 0)
+
+		_, says = d.event(t, chatPath, "chat", userReply("d2", "c1", ownReply+" bye"))
+		assert.Equal(t, "accepted", says, "another text")
+		_, says = d.event(t, chatPath, "chat", userReply("d3", "c2", ownReply))
+		assert.Equal(t, "accepted", says, "another conversation")
+		time.Sleep(echoTTL + time.Second)
+		_, says = d.event(t, chatPath, "chat", userReply("d4", "c1", ownReply))
+		assert.Equal(t, "accepted", says, "by now it is the requester's")
+	})
+}
+
+// A reply without words has an echo, too.
+func TestServeChat_ignoresTheEchoOfAReplyWithoutWords(t *testing.T) {
+	d := newDoors(t, (&fakeModel{text: "👍"}).answer)
+	d.answered(t, userReply("d1", "c1", "Thanks"))
+	_, says := d.event(t, chatPath, "chat", userReply("d2", "c1", "👍\n"))
+	assert.Equal(t, "ignored", says)
+	_, says = d.event(t, chatPath, "chat", userReply("d3", "c1", "👎"))
+	assert.Equal(t, "accepted", says)
+}
+
+// Another server sees the echo of a reply whose writing is under way, or whose writer has died.
+func TestServeChat_ignoresTheEchoAtAnotherServer(t *testing.T) {
+	for name, err := range map[string]*helpdesk.APIError{"written": nil, "lost": {Ambiguous: true}} {
+		t.Run(name, func(t *testing.T) {
+			model := &fakeModel{text: ownReply}
+			d := newDoors(t, model.answer)
+			second := d.another(t, model.answer)
+			d.chat.echo = func(text string) {
+				_, says := second.event(t, chatPath, "chat", userReply("e1", "c1", text))
+				assert.Equal(t, "ignored", says)
+			}
+			d.chat.script("reply", err, true)
+			d.event(t, chatPath, "chat", userReply("d1", "c1", "Where?"))
+			d.work(t, "chat/c1")
+			require.Equal(t, []string{ownReply}, d.chat.written())
+			_, says := second.event(t, chatPath, "chat", userReply("e2", "c1", ownReply))
+			assert.Equal(t, "ignored", says)
+			assert.Len(t, model.prompts, 1)
+		})
+	}
+}
+
+// A conversation remembers a bounded number of replies, and only for an hour.
+func TestConversation_remembersItsLastReplies(t *testing.T) {
+	var c conversation
+	now := time.Now()
+	for i := range 3 * maxSaid {
+		c.say(fmt.Sprint("Answer ", i), now)
+	}
+	assert.Len(t, c.Said, maxSaid)
+	assert.True(t, c.echoes(fmt.Sprint("answer ", 3*maxSaid-1), now))
+	assert.False(t, c.echoes("Answer 1", now))
+	c.say("Later", now.Add(echoTTL+1))
+	assert.Len(t, c.Said, 1)
+	c.say("later.", now.Add(echoTTL+2))
+	assert.Len(t, c.Said, 1)
+	assert.False(t, c.isEmpty())
 }
