@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"time"
 
@@ -94,6 +95,9 @@ func (o *Options) Validate() error {
 	for _, problem := range (File{Products: o.Products, Keys: o.Keys}).Validate(o.extensions()) {
 		field, what, _ := strings.Cut(problem, ": ")
 		m.Require(false, field, what)
+	}
+	if v := reflect.ValueOf(o.Log); v.Kind() == reflect.Pointer && v.IsNil() {
+		m.Require(false, "Log", "must be open or left out, not a nil "+v.Type().String())
 	}
 	least := fmt.Sprintf("must be at least %d", minMaxBytes)
 	m.Require(o.Retention.TTL == 0 || o.Retention.TTL >= minTTL, "Retention.TTL", "must be at least "+minTTL.String())

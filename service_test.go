@@ -54,6 +54,7 @@ func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
 			"keys[0].external_id", "keys[1].key",
 			"Retention.TTL", "MaxEvents", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes", "AdminKey",
 			"PublicURL", "Heartbeat", "Views[0]"}},
+		"a nil engine": {func(o *liveactivity.Options) { o.Log = (*memorylog.Log)(nil) }, []string{"Log"}},
 		"too little of everything": {func(o *liveactivity.Options) {
 			*o = liveactivity.Options{Retention: eventlog.Retention{TTL: 999 * time.Millisecond, MaxBytes: 65535,
 				StateMaxBytes: 65535}, Heartbeat: 99 * time.Millisecond}
