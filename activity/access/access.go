@@ -53,7 +53,7 @@ var (
 	ErrUnavailable = errors.New("API keys cannot be checked just now; please try again")
 )
 
-// Keyring holds keys. It is safe for concurrent use.
+// Keyring holds keys. Make one with [NewKeyring]. It is safe for concurrent use.
 type Keyring struct {
 	removals atomic.Uint64 // grows whenever a key is removed
 	refresh  func() error  // called before a key is refused as unknown; may be nil
