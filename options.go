@@ -45,8 +45,8 @@ type Options struct {
 	Heartbeat time.Duration // longest silence of a stream before a heartbeat
 	Views     []View        // further followers of the log
 
-	// Desks are the kinds of help desk that products can have; nil for Zendesk
-	// and Intercom.
+	// Desks are all kinds of help desk that products can have; nil for zendesk.Kind and
+	// intercom.Kind, which a list with others must repeat.
 	Desks []helpdesk.Kind
 	// Triggers detect moments to offer help, in addition to those of package proactive. A
 	// product's configuration refers to them by ID.
