@@ -44,9 +44,10 @@ func NewSource(log Log, productID string) (*Source, error) {
 // of the last entry read; if empty, Follow starts with entries appended at
 // since or later, and if that is zero, at the end of the log.
 //
-// Follow delivers the entries that a client of the stream would get: it skips types
-// that clients do not know. [Source.Entries] has all entries. The recipient may
-// keep an event, but must not modify it.
+// An event is not always an entry: the first is a [feed.Open], a [feed.Gap] stands for lost entries, also
+// after a cursor that is no ID, and a [feed.CaughtUp] for the end of the log. Follow skips entries of types
+// that clients of the stream do not know; [Source.Entries] has all entries. The recipient may keep an event,
+// but must not modify it.
 //
 // If the log cannot be read, Follow retries every second.
 func (s *Source) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
