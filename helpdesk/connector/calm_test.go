@@ -195,6 +195,20 @@ func TestCalm_survivesARestart(t *testing.T) {
 	})
 }
 
+// A desk need not state the IDs of its notes.
+func TestCalm_needsNoIDOfANote(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.desk.mute = true
+		for range 70 {
+			f.visit(t, "s", "b")
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 30, 60, 90}, f.notedAt(linked))
+		assert.InDelta(t, 4, valueOf(t, f.metrics.notes.WithLabelValues("acme", "zendesk", "actions")), 0)
+	})
+}
+
 func TestCalm_isAConversationsAndNoneOfItsSessionsStarves(t *testing.T) {
 	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
 		f.visit(t, "other", "x")

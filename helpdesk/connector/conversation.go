@@ -293,14 +293,14 @@ func (s *session) historyWith(actions []activity.Action, models bool) summary.Hi
 	return h
 }
 
-// written records that the note in the outbox exists under this ID, or "" for one
-// that need not be written.
+// written records the outcome of the note in the outbox: it was written at that time, zero if it
+// was not written and need not be. The ID is empty if the desk does not state it.
 //
 // It empties the outbox. A note of actions moves the session's cursor to its end; a summary
 // replaces the notes that it covers. If the session has another user by now, it keeps only the
 // ID of the note. A note of an erased person is to be redacted; without an ID it stays in doubt.
 // Without a note in the outbox written does nothing, so it can be repeated.
-func (c *conversation) written(noteID string, now time.Time) {
+func (c *conversation) written(noteID string, at time.Time) {
 	w := c.Writing
 	if w == nil { // already recorded, by a write that seemed to have failed
 		return
@@ -321,8 +321,8 @@ func (c *conversation) written(noteID string, now time.Time) {
 	}
 	if w.Summary == nil {
 		s.Cursor = w.To
-		if noteID != "" {
-			*c.notedAt(s) = now.Round(0)
+		if !at.IsZero() {
+			*c.notedAt(s) = at.Round(0)
 		}
 	}
 	switch {

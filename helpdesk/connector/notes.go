@@ -14,7 +14,7 @@ import (
 // unless an earlier attempt is still in doubt.
 //
 //	written, found or needless     the outbox is emptied and the cursor moves
-//	refused for good               the same, without an ID: the actions are left out and counted
+//	refused for good               the same, without a note: the actions are left out and counted
 //	not found, of somebody erased  the outbox is emptied
 //	not made, or refused for now,  the outbox is emptied and the error returned: the next attempt
 //	  and not in doubt before      is a new note, which may hold newer actions
@@ -35,9 +35,12 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	default:
 		return o.err
 	}
-	w, now := s.writing, j.d.store.now()
+	w, at := s.writing, time.Time{}
+	if o.err == nil && w.Text != "" {
+		at = j.d.store.now()
+	}
 	err := j.update(ctx, func(c *conversation) error {
-		if c.written(o.id, now); w.Erased {
+		if c.written(o.id, at); w.Erased {
 			c.Writing = nil
 		}
 		return nil
@@ -53,7 +56,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		}
 	}
 	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm())) })
-	if o.id != "" && !w.Erased {
+	if !at.IsZero() && !w.Erased {
 		j.count(w)
 	}
 	return nil
