@@ -62,6 +62,25 @@ func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
 	})
 }
 
+// A part of a desk may be away for long. Notes do not wait for it, and it is not forgotten.
+func TestNotes_areOnTimeWhileTheDeskCannotRedact(t *testing.T) {
+	withDesk(t, summaries(3), nil, func(t *testing.T, f *following) {
+		f.desk.refuses(failing("redact", helpdesk.APIError{Status: http.StatusServiceUnavailable}))
+		f.begins(t, "home")
+		for i := range 20 {
+			time.Sleep(9 * time.Second)
+			f.visit(t, "s", []string{"pricing", "docs", "plans"}[i%3])
+			time.Sleep(time.Second)
+			synctest.Wait()
+			assert.Greater(t, strings.Count(strings.Join(f.desk.texts("7"), "\n"), "visited"), i+1)
+		}
+		assert.Greater(t, f.desk.count("redact"), 5, "it is tried again")
+		f.desk.refuses(nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 3, len(f.desk.texts("7"))-f.desk.left("7"))
+	})
+}
+
 // By default, an agent finds a few notes, and a summary in their place where the desk
 // can redact. Written at once, there are as many notes as page views.
 func TestNotes_leaveAnAgentCalm(t *testing.T) {

@@ -88,10 +88,11 @@ const (
 // backoffs are the pauses after failures of one conversation. A failure of the whole account
 // pauses the account instead; see account.
 var backoffs = [classes]schedule.Backoff{
-	notes:    {Min: time.Second, Max: 30 * time.Second},
-	answers:  {Min: time.Second, Max: 10 * time.Second}, // somebody is waiting
-	contacts: {Min: time.Second, Max: 10 * time.Second},
-	offers:   {Min: time.Second, Max: 30 * time.Second},
+	notes:      {Min: time.Second, Max: 30 * time.Second},
+	redactions: {Min: time.Second, Max: 30 * time.Second},
+	answers:    {Min: time.Second, Max: 10 * time.Second}, // somebody is waiting
+	contacts:   {Min: time.Second, Max: 10 * time.Second},
+	offers:     {Min: time.Second, Max: 30 * time.Second},
 }
 
 // Outcomes of a job that are not failures of the desk.
@@ -235,13 +236,13 @@ func (j *job) trace(s *step, began time.Time, err error) {
 // conversation is gone, or storage failed. Any other failure is the step's own, as for a contact
 // that is gone: absorb records when to repeat the step, and the job goes on with the steps of
 // other classes. An account-wide failure delays the steps of its class as well, because a desk may
-// fail in one kind of request only. A success ends the failures in a row of contacts and offers.
-// Notes are forgiven at the end of the job, and answers when a reply is composed.
+// fail in one kind of request only. A success ends the failures in a row of its class, except that
+// notes are forgiven at the end of the job, and answers when a reply is composed.
 func (j *job) absorb(s *step, err error) error {
 	var failed *helpdesk.APIError
 	var paused *pausedError
 	switch class := s.kind.class(); {
-	case err == nil && (class == contacts || class == offers):
+	case err == nil && class != notes && class != answers:
 		j.locked(func() {
 			if m := j.lane.memo; m != nil {
 				m.failures[class] = 0
@@ -587,7 +588,7 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 	case own:
 		wait = failed.Wait
 	}
-	if class == notes {
+	if class == notes || class == redactions {
 		j.d.metrics.retries.WithLabelValues(j.d.productID, j.lane.account.desk, fmt.Sprint(status)).Inc()
 		if helpdesk.IsAmbiguous(err) {
 			wait = max(wait, settleTime)

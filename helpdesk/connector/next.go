@@ -38,6 +38,7 @@ type class uint8
 
 const (
 	notes class = iota
+	redactions
 	answers
 	contacts
 	offers
@@ -46,8 +47,10 @@ const (
 
 func (k kind) class() class {
 	switch k {
-	case kindNote, kindRedaction, kindDraft:
+	case kindNote, kindDraft:
 		return notes
+	case kindRedaction:
+		return redactions
 	case kindContact:
 		return contacts
 	case kindOffer, kindFind, kindRemove, kindPass:
