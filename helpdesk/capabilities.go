@@ -49,8 +49,8 @@ type Addresser interface {
 	ConversationURL(conversationID string) (url string, ok bool)
 }
 
-// Finder reads notes. Without it, a note is written again when its answer was
-// lost.
+// Finder reads notes. Without it, or after a final error, a note is written again
+// when its answer was lost.
 type Finder interface {
 	// FindNote looks for a note with this text by the desk's own user. It considers
 	// notes after the one with the ID after or, if that is empty, notes written at

@@ -84,6 +84,23 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 	})
 }
 
+// An app may write to conversations without the right to read them.
+func TestFollow_writesANoteAgainThatItMayNotLookFor(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
+			if f.desk.count("note") == 1 && op == "note" {
+				return &helpdesk.APIError{Status: 502, Ambiguous: true}
+			}
+			return failing("find", helpdesk.APIError{Status: 403, OneConversation: true})(op, "")
+		})
+		f.begins(t, "a")
+		time.Sleep(time.Minute)
+		f.views(t, "s", "b")
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, f.desk.texts("7"))
+		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
+	})
+}
+
 // A success whose answer cannot be read, such as one that is too long, is no refusal.
 func TestFollow_looksForANoteAfterAnUnreadableAnswer(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {

@@ -405,7 +405,8 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 }
 
 // note writes a note, unless it has no text. A note in doubt is looked for first, and written again
-// only if it is not found or the desk cannot look. The note of an erased person is only looked for.
+// only if it is not found, or if the desk cannot look or refuses to. The note of an erased person is
+// only looked for.
 func (j *job) note(ctx context.Context, id string, s *step) (o outcome) {
 	w := s.writing
 	if s.doubt && w.Text != "" && j.can.Finder != nil {
@@ -413,6 +414,10 @@ func (j *job) note(ctx context.Context, id string, s *step) (o outcome) {
 			o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, w.Text, j.r.LastNote, w.Begun.Add(-clockMargin))
 			return err
 		})
+		if isFinal(o.err) && !helpdesk.IsGone(o.err) && !helpdesk.IsAmbiguous(o.err) {
+			j.logger().Warn("a note in doubt is not looked for, since the desk refuses", "err", o.err)
+			o.err = nil
+		}
 	}
 	if w.Text == "" || o.err != nil || o.yes || s.doubt && w.Erased {
 		return o

@@ -344,6 +344,15 @@ func TestClient_withoutARightFailsInOneConversation(t *testing.T) {
 		"redact":  func() error { return w.client.Redact(t.Context(), w.conversation, "1") },
 		"delete":  func() error { return w.client.Remove(t.Context(), w.conversation) },
 		"contact": func() error { return errorOf(w.client.Contact(t.Context(), "c")) },
+		"note": func() error {
+			_, _, err := w.client.FindNote(t.Context(), w.conversation, "Hi", "", time.Time{})
+			return err
+		},
+		"reply": func() error { return errorOf(w.client.FindReply(t.Context(), w.conversation, "Hi", time.Time{})) },
+		"offer": func() error {
+			_, _, err := w.client.FindOffer(t.Context(), w.conversation, helpdesk.Offer{Body: "Hi"}, time.Time{})
+			return err
+		},
 		"message": func() error { return errorOf(w.client.IsRequesters(t.Context(), w.conversation, "Hi")) },
 		"messages": func() error {
 			return errorOf(w.client.Engaged(t.Context(), w.conversation, "", "Need a hand?"))

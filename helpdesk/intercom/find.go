@@ -35,7 +35,8 @@ func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdes
 }
 
 // find returns the first of the admin's parts for which is returns true, after the one with the
-// ID after or made at since or later. The parts are in Intercom's order; any match will do.
+// ID after or made at since or later. The parts are in Intercom's order; any match will do. If the app
+// lacks the right to read, the error concerns this conversation only.
 func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time,
 	is func(part) bool) (partID string, found bool, err error) {
 	adminID, err := c.adminID(ctx)
@@ -44,7 +45,7 @@ func (c *Client) find(ctx context.Context, op, conversationID, after string, sin
 	}
 	read, err := c.conversation(ctx, op, conversationID)
 	if err != nil {
-		return "", false, err
+		return "", false, lacksRight(err)
 	}
 	for _, p := range read.after(after, c.theirs(since)) {
 		if p.by(adminID) && is(p) {

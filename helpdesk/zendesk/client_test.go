@@ -271,6 +271,9 @@ func TestClient_withoutARightToAnswerFailsInOneTicket(t *testing.T) {
 		if _, err := a.client.IsRequesters(t.Context(), a.ticket, "Can you?"); test.method != write {
 			assert.Equal(t, !test.whether, apiError(t, err).AccountWide(), "%+v", test)
 		}
+		if _, _, err := a.client.FindNote(t.Context(), a.ticket, "Hi", "", time.Time{}); test.method != write {
+			assert.Equal(t, !test.whether, apiError(t, err).AccountWide(), "%+v", test)
+		}
 	}
 }
 

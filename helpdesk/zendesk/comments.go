@@ -102,7 +102,7 @@ func (c *Client) find(ctx context.Context, ticketID, text string, public bool, a
 	text = bare(text)
 	for comment, err := range c.Comments(ctx, ticketID) {
 		if err != nil {
-			return "", false, err
+			return "", false, c.ofTicket(ctx, err)
 		}
 		id := strconv.FormatInt(comment.ID, 10)
 		if after != "" && id == after || after == "" && comment.At.Before(earliest) {
@@ -122,11 +122,8 @@ func (c *Client) find(ctx context.Context, ticketID, text string, public bool, a
 // own replies.
 func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bool, error) {
 	ticket, err := c.ticket(ctx, ticketID)
-	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok && c.isTicketsOnly(ctx, err) {
-		failed.OneConversation = true
-	}
 	if err != nil {
-		return false, err
+		return false, c.ofTicket(ctx, err)
 	}
 	const recent = 100 // comments; the trigger has just fired
 	seen := 0

@@ -59,6 +59,15 @@ func (c *Client) isTicketsOnly(ctx context.Context, err error) bool {
 	return err == nil
 }
 
+// ofTicket marks an error as concerning this ticket only if isTicketsOnly, and returns the error. It
+// changes the error itself.
+func (c *Client) ofTicket(ctx context.Context, err error) error {
+	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok && c.isTicketsOnly(ctx, err) {
+		failed.OneConversation = true
+	}
+	return err
+}
+
 // interpret completes an error from Zendesk's answer. It uses the status, and Zendesk's code and
 // message if the status is ambiguous.
 func interpret(e *helpdesk.APIError, header http.Header, body []byte) {
