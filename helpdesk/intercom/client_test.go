@@ -170,6 +170,19 @@ func TestWriting_doesNotTakeAnother404ForADeletedConversation(t *testing.T) {
 	}
 }
 
+// An app may write without the right to read.
+func TestWriting_needsNoRightToReadToFindAConversationDeleted(t *testing.T) {
+	for name, write := range writes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			require.NoError(t, w.client.Remove(t.Context(), w.conversation))
+			w.Fail(helpdesktest.Fault{Method: "GET", Status: 403})
+			err := write(t.Context(), w.client, w.conversation)
+			assert.True(t, helpdesk.IsGone(err), "%v", err)
+		})
+	}
+}
+
 func TestWriting_doesNotTakeThe404OfAProxyForADeletedConversation(t *testing.T) {
 	for _, body := range []string{"<html>no such host</html>", `{"message":"no Route matched with those values"}`} {
 		client := served(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -139,8 +139,9 @@ func (c *Client) post(ctx context.Context, version, op, path string, body, answe
 }
 
 // confirm returns the error of a write to a conversation. A 404 may concern something else, so
-// confirm then reads the conversation. If that also fails without a clear result, confirm returns
-// the read's error, which is not ambiguous: nothing was written.
+// confirm then reads the conversation. Without the right to read, the 404 counts. If the read fails
+// otherwise without a clear result, confirm returns its error, which is not ambiguous: nothing was
+// written.
 func (c *Client) confirm(ctx context.Context, conversationID string, err error) error {
 	var e *helpdesk.APIError
 	if !errors.As(err, &e) || e.Status != http.StatusNotFound || e.Misconfigured {
@@ -150,11 +151,17 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 	switch {
 	case readErr == nil:
 		return err // the conversation exists
-	case helpdesk.IsGone(readErr):
+	case helpdesk.IsGone(readErr), isForbidden(readErr):
 		e.Gone = true
 		return err
 	}
 	return harmless(readErr)
+}
+
+// isForbidden reports whether the app lacks the right to make a request.
+func isForbidden(err error) bool {
+	e, ok := errors.AsType[*helpdesk.APIError](err)
+	return ok && e.Status == http.StatusForbidden
 }
 
 // isMissing reports whether Intercom itself answered that there is no such
