@@ -293,10 +293,12 @@ func (m *memo) fail(c class, wait time.Duration) (first bool, pause time.Duratio
 }
 
 // noted records that a note was written, and until when there is no further one. Entries that
-// the note covers no longer wake the lane.
+// the note covers no longer wake the lane, unless the session was linked again in the meantime.
 func (l *lane) noted(w *writing, calm time.Time) {
 	if s := l.session(w.Session); s != nil && w.Count > 0 {
-		s.after, l.calm = w.To.After, calm
+		if l.calm = calm; s.after != (eventlog.ID{}) {
+			s.after = w.To.After
+		}
 	}
 	if l.memo != nil && w.Summary != nil {
 		l.memo.draft = nil

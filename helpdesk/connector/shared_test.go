@@ -117,6 +117,23 @@ func TestLink_isOfOnePerson(t *testing.T) {
 	})
 }
 
+// A user comes back while the note of the link before is being written.
+func TestLink_beginsAnewDuringANote(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("", "alice", time.Second), did("alice", "a", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		synctest.Wait()
+		f.desk.takes = func() time.Duration { return 6 * time.Second }
+		f.records(t, did("alice", "b", 0))
+		time.Sleep(time.Second)
+		f.records(t, signsIn("", "bob", 0), did("bob", "c", 0))
+		time.Sleep(time.Second)
+		f.records(t, signsIn("", "alice", 0), did("alice", "d", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		assert.Equal(t, []string{"a", "b", "d"}, f.noted("7"))
+	})
+}
+
 // A session that another user has linked again keeps nothing of the first user but the notes, so
 // that an erasure has them redacted.
 func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
