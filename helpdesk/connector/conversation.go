@@ -73,6 +73,15 @@ type session struct {
 	summary.History // the next summary is made from it
 }
 
+// linkID tells the links of a session apart. A link that was made anew has other actions: after an
+// erasure, or because the session's user has come back.
+type linkID struct {
+	since    float64
+	linkedAt int
+}
+
+func (s *session) linkID() linkID { return linkID{s.Since, s.LinkedAt} }
+
 // by returns the most trusted party that vouches for the session's link.
 func (s *session) by() linkedBy {
 	switch {

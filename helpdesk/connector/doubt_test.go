@@ -203,6 +203,26 @@ func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
 	})
 }
 
+// A person who goes on after an erasure is linked anew while a note is being written.
+func TestErase_writesNothingErasedThatWaitsBehindANote(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.begins(t, "a")
+		f.views(t, "other", "x")
+		f.links(t, "7", "other")
+		f.desk.takes = func() time.Duration { return 6 * time.Second }
+		f.visit(t, "other", "y")
+		f.visit(t, "s", "secret")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		f.erase(t, "s", false)
+		f.begins(t, "b")
+		time.Sleep(time.Minute)
+		texts := strings.Join(f.desk.texts("7"), "\n")
+		assert.NotContains(t, texts, "secret")
+		assert.Contains(t, texts, "visited b")
+	})
+}
+
 func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 	summary := conversation{Sessions: []session{{ID: "s"}},
 		Writing: &writing{Session: "s", Text: "note", Summary: &sessionSummary{Text: "text"}}}

@@ -299,7 +299,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 		}
 		return j.update(ctx, func(c *conversation) error {
 			of := c.sessionOf(s.writing.Session, s.writing.UserID)
-			if of == nil {
+			if of == nil || of.linkID() != s.link {
 				return errMoot
 			}
 			if c.Writing = s.writing; s.writing.Summary == nil {

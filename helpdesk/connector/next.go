@@ -68,6 +68,7 @@ type step struct {
 	strange bool
 
 	writing *writing // of a note
+	link    linkID   // of the session of a note, when the step was chosen
 	want    *want    // the source of a note; nil for a summary, and in doubt
 	covered int      // actions of want that the note covers, including the ones left out
 	actions []activity.Action
@@ -292,7 +293,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
 	for _, other := range v.wants {
 		s := c.sessionOf(other.ID, other.UserID)
-		if s == nil {
+		if s == nil || s.linkID() != other.linkID() {
 			continue
 		}
 		if (s.by() == byStranger) == strange &&
@@ -306,7 +307,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 		return nil
 	}
 	n, actions, text := fill(v.desk, w.ID, w.found, v.notes.Bin)
-	return &step{kind: kindNote, want: w, covered: n, actions: actions,
+	return &step{kind: kindNote, link: w.linkID(), want: w, covered: n, actions: actions,
 		writing: &writing{Session: w.ID, UserID: w.UserID, Text: text, Begun: v.now, First: w.found[0].entry,
 			To: w.found[n-1].after, Count: len(actions)}}
 }
@@ -351,7 +352,7 @@ func (s *session) summarize(done sessionSummary, now time.Time) *step {
 	if s.Summary == nil || s.Summary.Text != done.Text {
 		w.Text = helpdesk.SummaryText(s.ID, now, done.Text)
 	}
-	return &step{kind: kindNote, writing: w}
+	return &step{kind: kindNote, link: s.linkID(), writing: w}
 }
 
 // nextTick reports to the machine that its due time has come. It tries the event on a copy of

@@ -134,6 +134,26 @@ func TestLink_beginsAnewDuringANote(t *testing.T) {
 	})
 }
 
+// What was found for the link before waits behind a note.
+func TestLink_beginsAnewDuringANoteOfAnotherSession(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("", "alice", time.Second), did("alice", "a", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		f.visit(t, "other", "x")
+		f.links(t, "7", "other")
+		f.desk.takes = func() time.Duration { return 6 * time.Second }
+		f.visit(t, "other", "y")
+		time.Sleep(time.Second)
+		f.visit(t, "other", "z")
+		f.records(t, did("alice", "b", 0))
+		f.records(t, signsIn("", "bob", 0), did("bob", "c", 0))
+		f.records(t, signsIn("", "alice", 0), did("alice", "d", 0))
+		time.Sleep(6 * time.Second)
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		assert.Equal(t, []string{"a", "b", "d", "x", "y", "z"}, f.noted("7"))
+	})
+}
+
 // A session that another user has linked again keeps nothing of the first user but the notes, so
 // that an erasure has them redacted.
 func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
