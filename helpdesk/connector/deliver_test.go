@@ -574,6 +574,21 @@ func TestFollow_countsNothingOfOthersAsTrimmed(t *testing.T) {
 	})
 }
 
+func TestFollow_countsNothingOfOthersBehindANoteAsTrimmed(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("", "alice", time.Second), did("alice", "a", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		time.Sleep(time.Minute)
+		f.records(t, did("alice", "b", 2*time.Second), signsIn("", "bob", time.Second), did("bob", "c", 0))
+		time.Sleep(3 * time.Hour)
+		f.records(t, signsIn("", "alice", 0))
+		time.Sleep(90 * time.Minute)
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		assert.Equal(t, []string{"a", "b"}, f.noted("7"))
+		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "trimmed")), 0)
+	})
+}
+
 func TestFollow_resolvesWaitingLinks(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		wait := func(conversationID string, c helpdesk.Contact) {

@@ -309,7 +309,19 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	n, actions, text := fill(v.desk, w.ID, w.found, v.notes.Bin)
 	return &step{kind: kindNote, link: w.linkID(), want: w, covered: n, actions: actions,
 		writing: &writing{Session: w.ID, UserID: w.UserID, Text: text, Begun: v.now, First: w.found[0].entry,
-			To: w.found[n-1].after, Count: len(actions)}}
+			To: endOf(w.found[:n]), Count: len(actions)}}
+}
+
+// endOf returns the position after the last action that a note shows. Actions that are left out behind
+// it may belong to the session's next link, and only count as seen.
+func endOf(covered []found) cursor {
+	last := len(covered) - 1
+	for !covered[last].kept {
+		last--
+	}
+	to := covered[last].after
+	to.Next = covered[len(covered)-1].after.Next
+	return to
 }
 
 // nextSummary posts a summary of a session that has enough actions in notes that no summary
@@ -384,7 +396,7 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 
 // fill returns the text of a note with as many of the actions as fit, the actions it shows, and
 // the number n that it covers. At least one must be kept. Actions that are left out count in n, even
-// right after the last that fits, so that the cursor moves past them.
+// right after the last that fits.
 func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action,
 	text string) {
 	kept := keptOf(all)

@@ -154,6 +154,21 @@ func TestLink_beginsAnewDuringANoteOfAnotherSession(t *testing.T) {
 	})
 }
 
+// The note of the link before left out what followed it.
+func TestLink_beginsAnewAfterANote(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("", "alice", time.Second), did("alice", "a", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		time.Sleep(time.Minute)
+		f.records(t, did("alice", "b", 0))
+		f.records(t, signsIn("", "bob", 0), did("bob", "c", 0))
+		f.records(t, signsIn("", "alice", 0), did("alice", "d", 0))
+		time.Sleep(time.Minute)
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		assert.Equal(t, []string{"a", "b", "d"}, f.noted("7"))
+	})
+}
+
 // A session that another user has linked again keeps nothing of the first user but the notes, so
 // that an erasure has them redacted.
 func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
