@@ -19,10 +19,11 @@ import (
 //	away      past       set       one conversation at a time, as a probe
 //
 // An account-wide failure makes the account away and sets until, further ahead with each probe
-// that fails. A 429 that states a time only sets until, because the desk does answer. Success,
-// or any answer about one conversation only, makes the account answer again but does not change
-// until. A failure that a conversation repeats while the desk accepts requests of other
-// conversations is the conversation's own and changes nothing here; see isOwn.
+// that fails. After a failure that is no note's the next probe is by another class; see trial. A 429
+// that states a time only sets until, because the desk does answer. Success, or any answer about one
+// conversation only, makes the account answer again but does not change until. A failure that a
+// conversation repeats while the desk accepts requests of other conversations is the conversation's
+// own and changes nothing here; see isOwn.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // all except the ones in turns
@@ -34,6 +35,40 @@ type account struct {
 	failing  time.Time // since when the desk is away; zero while it answers
 	probes   int       // failed probes since then
 	accepted int       // successful requests of conversations without a failure
+
+	trials [classes]trial // not of notes
+}
+
+// trial bounds the requests of a class that the desk fails, while it may take other ones: one
+// conversation at a time tries for all. Without it, the class's failures would keep the account away
+// for as long as many conversations wait with such a request.
+type trial struct {
+	failed int       // the failure that began it and the attempts since; zero while there is none
+	until  time.Time // no request of the class is made before
+}
+
+// wait returns how long a request has to wait. One that need not wait begins the next attempt, and
+// the others wait for its outcome.
+func (t *trial) wait() (wait time.Duration) {
+	if wait = time.Until(t.until); t.failed > 0 && wait <= 0 {
+		t.begin()
+	}
+	return max(0, wait)
+}
+
+// begin counts a failure or an attempt, and lets the next one wait.
+func (t *trial) begin() {
+	t.failed++
+	t.until = time.Now().Add(schedule.Backoff{Min: time.Second, Max: lastProbe}.Even(t.failed))
+}
+
+// fail records that the desk has failed in a request of the class, and when the next one may be made
+// at the earliest.
+func (t *trial) fail(next time.Time) {
+	if t.failed == 0 {
+		t.begin()
+	}
+	t.until = schedule.Later(t.until, next)
 }
 
 // Bounds of an account.
@@ -45,6 +80,8 @@ const (
 	// conversation may be one that it accepts.
 	refusedProbes = 16
 	refusedPause  = time.Second / 4
+	// afterProbe is the time for a probe by another class than the one that has failed.
+	afterProbe = time.Second
 )
 
 // room returns how many more conversations may be worked on once until is past. It is negative
@@ -76,17 +113,17 @@ func (a *account) isClosed() bool { return time.Now().Before(a.until) }
 // isOpen reports whether the desk answers and does not limit us.
 func (a *account) isOpen() bool { return a.failing.IsZero() && !a.isClosed() }
 
-// observe updates the account by the outcome of a request. Any error other than an
+// observe updates the account by the outcome of a request of a class. Any error other than an
 // *helpdesk.APIError is account-wide, as it says nothing about the conversation. Of the requests
 // in flight when the desk went away, only the first failure counts, and failures that state a
 // time; the others must not postpone the next probe.
-func (a *account) observe(err error, logger *slog.Logger) {
+func (a *account) observe(of class, err error, logger *slog.Logger) {
 	failed, isAPI := errors.AsType[*helpdesk.APIError](err)
 	if err == nil || isAPI && !failed.AccountWide() {
 		if !a.failing.IsZero() {
 			logger.Info("the desk takes notes again", "desk", a.desk, "away", time.Since(a.failing).Round(time.Second))
 		}
-		a.failing = time.Time{}
+		a.failing, a.trials[of] = time.Time{}, trial{}
 		return
 	}
 	asked := time.Duration(0)
@@ -103,8 +140,15 @@ func (a *account) observe(err error, logger *slog.Logger) {
 	case a.isClosed() && asked == 0:
 		return // it was in flight when the first one failed
 	}
-	a.pause(max(asked, a.probePause(isAPI && isRefusal(failed))))
+	pause := a.probePause(isAPI && isRefusal(failed))
+	if of != notes {
+		pause = min(pause, lastProbe-afterProbe)
+	}
+	a.pause(max(asked, pause))
 	a.probes++
+	if of != notes {
+		a.trials[of].fail(a.until.Add(afterProbe))
+	}
 }
 
 // probePause returns the pause before the next probe, after one that failed.

@@ -356,7 +356,7 @@ type outcome struct {
 // conversation due again.
 func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	id := j.lane.link().ConversationID
-	ask := func(do func(ctx context.Context) error) { o.err = j.request(ctx, do) }
+	ask := func(do func(ctx context.Context) error) { o.err = j.request(ctx, s.kind.class(), do) }
 	switch s.kind {
 	case kindNote:
 		return j.note(ctx, id, s)
@@ -410,7 +410,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 func (j *job) note(ctx context.Context, id string, s *step) (o outcome) {
 	w := s.writing
 	if s.doubt && w.Text != "" && j.can.Finder != nil {
-		o.err = j.request(ctx, func(ctx context.Context) (err error) {
+		o.err = j.request(ctx, notes, func(ctx context.Context) (err error) {
 			o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, w.Text, j.r.LastNote, w.Begun.Add(-clockMargin))
 			return err
 		})
@@ -422,22 +422,25 @@ func (j *job) note(ctx context.Context, id string, s *step) (o outcome) {
 	if w.Text == "" || o.err != nil || o.yes || s.doubt && w.Erased {
 		return o
 	}
-	o.err = j.request(ctx, func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, w.Text); return err })
+	o.err = j.request(ctx, notes, func(ctx context.Context) (err error) {
+		o.id, err = j.desk.Note(ctx, id, w.Text)
+		return err
+	})
 	return o
 }
 
-// request makes a request to the desk, unless it has to wait: because the lease might end
-// first, or because the account limits us, whichever conversation's answer said so. Then
-// the error is a *pausedError, and do is not called.
+// request makes a request of a class to the desk, unless it has to wait: because the lease might
+// end first, or because the account limits us or fails, whichever conversation's answer said so.
+// Then the error is a *pausedError, and do is not called.
 //
 // The request ends with ctx, and so with the lease, and after requestTime at the latest.
 // Its outcome updates the account, unless ctx has ended: then it says nothing about the
 // desk.
-func (j *job) request(ctx context.Context, do func(ctx context.Context) error) error {
+func (j *job) request(ctx context.Context, of class, do func(ctx context.Context) error) error {
 	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
 		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
 	}
-	if err := j.permit(); err != nil {
+	if err := j.permit(of); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTime)
@@ -446,7 +449,7 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	if ctx.Err() == nil {
 		j.locked(func() {
 			if !j.lane.account.isOwn(j.lane, err) {
-				j.lane.account.observe(err, j.d.logger)
+				j.lane.account.observe(of, err, j.d.logger)
 			}
 		})
 	}

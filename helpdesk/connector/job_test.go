@@ -225,7 +225,7 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, _, d, note := newJob(t)
-		j.lane.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
+		j.lane.account.observe(notes, &helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
 		time.Sleep(time.Second - time.Nanosecond)
 		require.ErrorAs(t, note(), new(*pausedError))
 		assert.Zero(t, d.count("note"))
@@ -245,12 +245,12 @@ func TestJob_probesOneAtATime(t *testing.T) {
 			jobs[i].lane.begin()
 		}
 		for range maxInside { // one failure more than the first delays no probe
-			a.observe(&helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
+			a.observe(notes, &helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
 		}
 		time.Sleep(time.Second)
-		require.ErrorAs(t, jobs[0].permit(), new(*pausedError))
+		require.ErrorAs(t, jobs[0].permit(notes), new(*pausedError))
 		jobs[0].back(time.Now())
-		require.NoError(t, jobs[1].permit())
+		require.NoError(t, jobs[1].permit(notes))
 	})
 }
 

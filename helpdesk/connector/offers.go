@@ -184,7 +184,8 @@ func (j *job) claimOffer(ctx context.Context, s *step) error {
 }
 
 // offer shows an offer, unless the desk cannot take it in time: within offerTime and the moment of
-// the match. errLate and a *pausedError mean that no request was made.
+// the match. errLate and a *pausedError mean that no request was made. It has no time to wait for
+// another conversation's trial.
 func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
 	left := min(offerTime, s.send.SendBy.Sub(j.d.store.now()))
 	if left < leastOfferTime {
@@ -193,7 +194,7 @@ func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	o.err = j.request(ctx, func(ctx context.Context) (err error) {
+	o.err = j.request(ctx, notes, func(ctx context.Context) (err error) {
 		o.id, err = j.can.Offerer.Offer(ctx, id, s.send.Offer)
 		return err
 	})
@@ -220,7 +221,7 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	defer cancel()
 	engaged := func(after string) (yes bool) {
 		if o.err == nil {
-			o.err = j.request(ctx, func(ctx context.Context) (err error) {
+			o.err = j.request(ctx, offers, func(ctx context.Context) (err error) {
 				yes, err = j.can.Remover.Engaged(ctx, id, after, j.r.Machine.Offer.Body)
 				return err
 			})
@@ -244,7 +245,7 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	// the lease by now, and a deletion cannot be undone.
 	effects, o.err = j.advance(ctx, rules, assistance.Tick{})
 	if o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
-		o.err = j.request(ctx, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
+		o.err = j.request(ctx, offers, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
 		if o.yes = o.err == nil; !o.yes && !helpdesk.IsAmbiguous(o.err) && ctx.Err() == nil {
 			o.err = cmp.Or(j.update(ctx, func(c *conversation) error { c.Removing = false; return nil }), o.err)
 		}

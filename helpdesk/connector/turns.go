@@ -99,10 +99,11 @@ func (j *job) admit(s *step) bool {
 	return true
 }
 
-// permit counts a request to the account, and updates the account's limit from its pacer. The
-// error is a *pausedError if the request has to wait: the account is closed, it has more jobs
-// than room, or the pacer asks for a pause, of all requests or of this conversation.
-func (j *job) permit() error {
+// permit counts a request of a class to the account, and updates the account's limit from its pacer.
+// The error is a *pausedError if the request has to wait: the account is closed, it has more jobs
+// than room, the pacer asks for a pause, of all requests or of this conversation, or the desk fails
+// in requests of the class.
+func (j *job) permit(of class) error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
 	a := j.lane.account
@@ -118,6 +119,9 @@ func (j *job) permit() error {
 			return &pausedError{wait: wait}
 		}
 		a.turns.limit, a.turns.window = pacer.Rate()
+	}
+	if wait := a.trials[of].wait(); wait > 0 {
+		return &pausedError{wait: wait}
 	}
 	if j.lane.servesOwn {
 		a.turns.since++

@@ -362,6 +362,41 @@ func TestFollow_writesNotesWhileTheDeskFailsInOneKindOfRequest(t *testing.T) {
 	}
 }
 
+// However many conversations wait with a request of that kind, notes are written beside them.
+func TestFollow_writesNotesWhileManyWaitForTheDeskInOneKindOfRequest(t *testing.T) {
+	for _, operation := range []string{"contact", "whose"} {
+		for _, failed := range []helpdesk.APIError{{Status: 503}, {}} {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
+				d.follows(t, nil)
+				d.visit(t, "s", "home")
+				musttest.New(d.link(t.Context(), "chat", "c", "s", byWebhook, time.Time{}))
+				time.Sleep(time.Minute)
+				d.chat.script(operation, &failed, false)
+				for i := range 100 {
+					if operation == "contact" {
+						d.event(t, webhookPath, "chat", openedByK1(fmt.Sprint("d", i), fmt.Sprint("waits", i)))
+					} else {
+						d.event(t, chatPath, "chat", userReply(fmt.Sprint("d", i), fmt.Sprint("waits", i), "Hi"))
+					}
+				}
+				for n := range 18 {
+					time.Sleep(7 * time.Second)
+					d.visit(t, "s", "pricing")
+					time.Sleep(3 * time.Second)
+					assert.Len(t, d.chat.texts("c"), n+2, "%s: %d", operation, failed.Status)
+				}
+				asked := d.chat.count(operation)
+				assert.Greater(t, asked, 12, "it is tried again")
+				assert.Less(t, asked, 40, "by one at a time")
+				d.chat.script(operation, nil, false)
+				time.Sleep(30 * time.Second)
+				assert.GreaterOrEqual(t, d.chat.count(operation), asked+100)
+			})
+		}
+	}
+}
+
 func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found helpdesk.Contact
