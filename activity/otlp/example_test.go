@@ -16,7 +16,7 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer exporter.Close(ctx)
+	defer exporter.Close(context.WithoutCancel(ctx)) // the last spans come after its end
 	service, err := liveactivity.New(&liveactivity.Options{Tracer: exporter.Tracer()})
 	if err != nil {
 		log.Fatal(err)

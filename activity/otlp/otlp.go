@@ -5,7 +5,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer exporter.Close(ctx)
+//	defer exporter.Close(context.WithoutCancel(ctx)) // the last spans come after its end
 //	service, err := liveactivity.New(&liveactivity.Options{Tracer: exporter.Tracer()})
 //	if err != nil {
 //		return err
@@ -49,6 +49,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/internal/version"
@@ -195,12 +196,15 @@ func (e *Exporter) Tracer() tracing.Tracer {
 	return e.trace
 }
 
-// Export exports the metrics from now on, by default once a minute
-// (OTEL_METRIC_EXPORT_INTERVAL), in a goroutine of the SDK that Close ends. It does nothing if
-// metrics are off. Call it at most once.
+// Export exports the metrics from now on, by default once a minute (OTEL_METRIC_EXPORT_INTERVAL), in a
+// goroutine of the SDK that Close ends. A service with a registry in its options has no Metrics: give that
+// registry. Export does nothing if metrics are off. Call it at most once.
 func (e *Exporter) Export(ctx context.Context, from prometheus.Gatherer) error {
 	if !e.measures {
 		return nil
+	}
+	if from == nil {
+		return &option.Error{Package: "otlp", Option: "from", Problem: "must not be nil: give your own registry"}
 	}
 	exporter, err := otlpmetrichttp.New(ctx)
 	if err != nil {

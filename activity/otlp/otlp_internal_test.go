@@ -136,6 +136,12 @@ func TestOpen_followsTheEnvironment(t *testing.T) {
 	}
 }
 
+// The SDK would gather from nothing a minute later, and end the process.
+func TestExport_needsMetrics(t *testing.T) {
+	require.NoError(t, new(Exporter).Export(t.Context(), nil), "metrics are off")
+	require.ErrorContains(t, (&Exporter{measures: true}).Export(t.Context(), nil), "otlp: from must not be nil")
+}
+
 func TestOpen_reportsAMistakeOfBothSignalsOnce(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "foo")
 	_, err := Open(t.Context(), nil)
