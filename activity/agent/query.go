@@ -35,7 +35,7 @@ type Query struct {
 	Cursor string
 	Since  time.Time
 
-	MaxChars int // of the text; DefaultChars for zero
+	MaxChars int // of the text, from MinChars to MaxChars; DefaultChars for zero
 }
 
 // parameters of an endpoint. The first four name a person.
