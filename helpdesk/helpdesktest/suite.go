@@ -330,7 +330,7 @@ var webhookTests = []deskTest{
 						assert.True(f, errors.Is(err, helpdesk.ErrUnrecognized) ||
 							errors.As(err, new(*helpdesk.PayloadError)), "%s: %v", changed, err)
 					} else if e.Type == helpdesk.EventOpened || e.Type == helpdesk.EventMessage {
-						assert.NotEmpty(f, e.ConversationID, "%s", changed)
+						assert.NotEmpty(f, e.ConversationID, "return a PayloadError for %s", changed)
 					}
 				}
 			}

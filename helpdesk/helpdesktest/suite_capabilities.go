@@ -235,7 +235,7 @@ var addresserTests = []deskTest{
 		assert.True(f, slices.Contains([]string{"http", "https"}, u.Scheme) && u.Host != "", address)
 		for _, id := range []string{"", "../x", "javascript:alert(1)", f.ConversationID + "?x"} {
 			_, ok = f.can.Addresser.ConversationURL(id)
-			assert.False(f, ok, id)
+			assert.False(f, ok, "%q is the ID of no conversation", id)
 		}
 	}},
 }
