@@ -103,7 +103,10 @@ func TestActions_makesTheVendor(t *testing.T) {
 
 func TestActions_refuses(t *testing.T) {
 	const statuses = "vendor.status must be one of pending, in_review, blocked, approved."
-	vendor := func(fields string) string { return `{"session_id":"s","title":"t","vendor":{` + fields + `}}` }
+	const badType, badURL = "type must be a word", "url must be an absolute http or https URL"
+	with := func(fields string) string { return `{"session_id":"s","title":"t",` + fields + `}` }
+	vendor := func(fields string) string { return with(`"vendor":{` + fields + `}`) }
+	documents := func(list string) string { return vendor(`"id":"7","status":"blocked","missing_documents":` + list) }
 	for name, tt := range map[string]struct{ body, want string }{
 		"nothing":              {"", "empty"},
 		"no JSON":              {"session_id=s&title=t", "not valid JSON: the mistake is near byte 1."},
@@ -120,37 +123,28 @@ func TestActions_refuses(t *testing.T) {
 		"half a surrogate":    {`{"session_id":"a\ud800","title":"t"}`, "session_id must not contain"},
 		"no title":            {`{"session_id":"s"}`, "title is required"},
 		"empty title":         {`{"session_id":"s","title":" \n "}`, "title is required"},
-		"type in capitals":    {`{"session_id":"s","title":"t","type":"Click"}`, "type must be a word"},
-		"type begins wrong":   {`{"session_id":"s","title":"t","type":"-a"}`, "type must be a word"},
-		"type ends in a line": {`{"session_id":"s","title":"t","type":"a\n"}`, "type must be a word"},
-		"type is long": {`{"session_id":"s","title":"t","type":"` + strings.Repeat("a", 33) + `"}`,
-			"type must be a word"},
-		"url is relative": {`{"session_id":"s","title":"t","url":"/vendors"}`,
-			"url must be an absolute http or https URL"},
-		"url is a script's": {`{"session_id":"s","title":"t","url":"javascript://host/%0aalert(1)"}`,
-			"url must be an absolute http or https URL"},
-		"url has no host": {`{"session_id":"s","title":"t","url":"https:///vendors"}`,
-			"url must be an absolute http or https URL"},
-		"url has only a port": {`{"session_id":"s","title":"t","url":"https://:80/"}`,
-			"url must be an absolute http or https URL"},
-		"url is broken": {`{"session_id":"s","title":"t","url":"https://a.example/%zz"}`,
-			"url must be an absolute http or https URL"},
-		"url is too long": {`{"session_id":"s","title":"t","url":"https://a.example/` + strings.Repeat("x", 2031) +
-			`"}`, "at most 2048 bytes"},
-		"vendor is a string": {`{"session_id":"s","title":"t","vendor":"Acme"}`,
-			"vendor must be an object, not of the type string."},
-		"vendor is empty":       {vendor(``), "vendor.id is required"},
-		"vendor id is a number": {vendor(`"id":7,"status":"blocked"`), "vendor.id must be a string, not of the type number."},
+		"type in capitals":    {with(`"type":"Click"`), badType},
+		"type begins wrong":   {with(`"type":"-a"`), badType},
+		"type ends in a line": {with(`"type":"a\n"`), badType},
+		"type is long":        {with(`"type":"` + strings.Repeat("a", 33) + `"`), badType},
+		"url is relative":     {with(`"url":"/vendors"`), badURL},
+		"url is a script's":   {with(`"url":"javascript://host/%0aalert(1)"`), badURL},
+		"url has no host":     {with(`"url":"https:///vendors"`), badURL},
+		"url has only a port": {with(`"url":"https://:80/"`), badURL},
+		"url is broken":       {with(`"url":"https://a.example/%zz"`), badURL},
+		"url is too long":     {with(`"url":"https://a.example/` + strings.Repeat("x", 2031) + `"`), "at most 2048 bytes"},
+		"vendor is a string":  {with(`"vendor":"Acme"`), "vendor must be an object, not of the type string."},
+		"vendor is empty":     {vendor(``), "vendor.id is required"},
+		"vendor id is a number": {vendor(`"id":7,"status":"blocked"`),
+			"vendor.id must be a string, not of the type number."},
 		"vendor id is too long": {vendor(`"id":"` + strings.Repeat("x", 1025) + `","status":"blocked"`),
 			"vendor.id must be at most 1024 bytes long."},
 		"no status":      {vendor(`"id":"7"`), statuses},
 		"unknown status": {vendor(`"id":"7","status":"rejected"`), statuses},
-		"documents are a word": {vendor(`"id":"7","status":"blocked","missing_documents":"W-9"`),
+		"documents are a word": {documents(`"W-9"`),
 			"vendor.missing_documents must be an array of strings, not of the type string."},
-		"documents are objects": {vendor(`"id":"7","status":"blocked","missing_documents":[{"name":"W-9"}]`),
-			"vendor.missing_documents"},
-		"too many documents": {vendor(`"id":"7","status":"blocked","missing_documents":[` + strings.Repeat(`"d",`, 50) +
-			`"d"]`), "at most 50 strings."},
+		"documents are objects": {documents(`[{"name":"W-9"}]`), "vendor.missing_documents"},
+		"too many documents":    {documents(`[` + strings.Repeat(`"d",`, 50) + `"d"]`), "at most 50 strings."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(nil)
