@@ -76,10 +76,8 @@ func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
 			require.Len(t, e.Sessions, 2)
 			assert.True(t, e.Sessions[0].Shared)
 			assert.Equal(t, "reported", e.Sessions[1].Identity)
-			assert.Len(t, e.Sessions[0].Actions, 2)
-			assert.Len(t, e.Sessions[1].Actions, 2)
-			assert.Len(t, e.Actions, 1)
-			assert.Len(t, e.Log, 5)
+			assert.Equal(t, []int{2, 2, 1, 5},
+				[]int{len(e.Sessions[0].Actions), len(e.Sessions[1].Actions), len(e.Actions), len(e.Log)})
 			assert.Equal(t, conversation, e.Conversations[0].ConversationID)
 			all := musttest.New(json.Marshal(e))
 			assert.NotContains(t, string(all), "grace")
