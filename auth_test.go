@@ -19,8 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
 const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -210,4 +212,30 @@ func TestSignIn_endsWithTheKey(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
 	assert.Equal(t, http.StatusOK, s.mcpStatus(third["key"]))
 	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/initech", "", withAdminKey).json(t)["grants"])
+}
+
+// Each server of a Redis takes the codes and tokens of the others.
+func TestSignIn_atAnyServer(t *testing.T) {
+	redis := redistest.Start(t)
+	a := start(t, withRedis(redis.URL()))
+	b := start(t, withRedis(redis.URL()), func(o *liveactivity.Options) { o.PublicURL = a.url })
+	client := a.do(http.MethodPost, "/oauth/register",
+		`{"redirect_uris": ["`+mcpCallback+`"]}`).json(t)["client_id"].(string)
+	query := fmt.Sprintf("/oauth/authorize?response_type=code&client_id=%s&redirect_uri=%s&code_challenge=%s&"+
+		"code_challenge_method=S256",
+		client, url.QueryEscape(mcpCallback), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") // RFC 7636, appendix B
+	code := b.consent(b.url+query, acmeKey).Get("code")
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {client},
+		"redirect_uri":  {mcpCallback},
+		"code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}}
+	const isForm = "Content-Type: application/x-www-form-urlencoded"
+	tokens := a.do(http.MethodPost, "/oauth/token", form.Encode(), isForm).json(t)
+	access := tokens["access_token"].(string)
+	assert.Equal(t, http.StatusOK, b.mcpStatus(access))
+	renewal := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)},
+		"client_id": {client}}
+	assert.Equal(t, http.StatusOK, b.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status)
+	assert.Equal(t, http.StatusBadRequest, a.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status,
+		"it was used at the other")
+	assert.Equal(t, http.StatusUnauthorized, b.mcpStatus(access))
 }

@@ -2,6 +2,8 @@ package liveactivity_test
 
 import (
 	"bufio"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -111,4 +114,30 @@ func TestDataDir_survivesARestart(t *testing.T) {
 		bearer(initech["key"])))
 	assert.Equal(t, http.StatusConflict, s.status(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
 		withAdminKey))
+}
+
+// Readers, fast or slow, get everything that was accepted, and then the end.
+func TestStop_givesEveryReaderEverything(t *testing.T) {
+	const batches = 100
+	s := start(t)
+	fast := s.stream("/stream/acme", bearer(acmeKey))
+	filtered := s.stream("/stream/acme?since=1&session_id=s7", bearer(acmeKey))
+	var want []string
+	for i := range batches {
+		url := fmt.Sprintf("https://app.example.com/%s/%d", strings.Repeat("x", 500), i)
+		want = append(want, url)
+		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), url))
+	}
+	s.cancel()
+	s.stop()
+	urls := func(frames []ssetest.Frame) (urls []string) {
+		for _, f := range frames {
+			var b batch
+			require.NoError(t, json.Unmarshal([]byte(f.Data), &b))
+			urls = append(urls, b.Actions[0]["raw_url"].(string))
+		}
+		return urls
+	}
+	assert.Equal(t, want, urls(fast.rest()))
+	assert.Equal(t, want[7:8], urls(filtered.rest()))
 }

@@ -210,3 +210,25 @@ func TestBook_withholdsClaims(t *testing.T) {
 	assert.Empty(t, e.UserID+e.Email)
 	assert.Equal(t, "ada", s.UserID)
 }
+
+// Claims displace neither the user nor the record that keeps the user's actions from others.
+func TestSession_isNotTakenOverByClaims(t *testing.T) {
+	var s directory.Session
+	ada := standing(verified, claimed, seen(1, "s", "ada", ""))
+	ada.Anonymous = "anon"
+	assert.True(t, s.Names(&ada))
+	s.Learn(ada)
+	s.Learn(standing(verified, claimed, seen(2, "s", "bob", "")))
+	for i := range 20 {
+		s.Learn(standing(claimed, claimed, seen(3+i, "s", fmt.Sprint("eve", i), "")))
+	}
+	assert.Equal(t, "bob", s.UserID)
+	for _, takes := range []struct {
+		anonymous string
+		standing  activity.Standing
+	}{{"anon", claimed}, {"anon", reported}, {"ada", verified}, {"bob", verified}} {
+		e := standing(takes.standing, claimed, seen(0, "s", "eve", ""))
+		e.Anonymous = takes.anonymous
+		assert.False(t, s.Names(&e), "%+v", takes)
+	}
+}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,6 +31,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -830,5 +833,69 @@ func TestMarks_reachNotesAndTriggers(t *testing.T) {
 		assert.Contains(t, notes[1], "[1] User clicked Help on the checkout page, repeatedly")
 		assert.Contains(t, notes[1], "[2] User clicked Buy on the checkout page")
 		assert.Zero(t, count(t, s, "liveactivity_notes_lost_total", acme))
+	})
+}
+
+// A lead, whose address nobody has verified, may take part in a user's conversation.
+func TestOffers_answersALeadFromNoUsersActions(t *testing.T) {
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		w.visit("/salaries")
+		w.pingPong()
+		body := musttest.New(io.ReadAll(w.desk.Replied(hook, conversation, "What did she do?").Body))
+		of := strings.Replace(string(body), `"type":"user"`, `"type":"lead"`, 1) // the author of the part
+		w.deliver(s, w.desk.Webhook(hook, []byte(of)))
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.replies(conversation), 1)
+		assert.NotContains(t, w.asked.Load(), "salaries")
+		w.says(s, conversation, "And what did I do?")
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.replies(conversation), 2)
+		assert.Contains(t, w.asked.Load(), "salaries")
+	})
+}
+
+func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
+	run(t, helping, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Status: 503})
+		w.pingPong()
+		time.Sleep(11 * time.Second)
+		w.desk.Heal()
+		time.Sleep(time.Minute)
+		assert.Empty(t, w.offers(conversation))
+	})
+}
+
+// Two sessions that share a conversation have many actions and messages at once, at two servers.
+func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
+	run(t, helping, func(w *world, s *server, conversation string) {
+		second := w.start(Options{})
+		w.visitAs("s2", jane, "/home")
+		w.says(second, conversation, "Hi")
+		require.Len(t, s.known(t, "intercom", conversation), 2)
+		time.Sleep(6 * time.Minute) // people talk no longer
+		waittest.Together(20, func(i int) {
+			for j, page := range []string{"/pricing", "/docs", "/pricing"} {
+				w.record(viewed(page), activity.Event{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
+					SessionID: fmt.Sprint("s", 1+i%2), Email: jane})
+			}
+		})
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.shown(conversation), 1)
+		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "the talk before was no offer")
+		var answers sync.WaitGroup
+		for range 10 {
+			webhook := w.desk.Replied(hook, conversation, "yes, show me")
+			for _, at := range []*server{s, second} {
+				answers.Go(func() { at.take(webhook) })
+			}
+		}
+		answers.Wait()
+		time.Sleep(time.Minute)
+		assert.Len(t, w.shown(conversation), 1)
+		assert.True(t, w.desk.Exists(conversation))
+		accepted := count(t, s, "liveactivity_offers_total", "accepted") +
+			count(t, second, "liveactivity_offers_total", "accepted")
+		assert.LessOrEqual(t, accepted, 10.0, "a delivery counts once")
+		assert.Positive(t, accepted)
 	})
 }

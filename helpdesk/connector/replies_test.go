@@ -460,7 +460,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 }
 
 // A stranger may claim that the activity is somebody's. A model is told of it only if the product
-// takes claims. Nor is it told of a session that only a page has linked, as any page can.
+// takes claims.
 func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 	for _, tt := range []struct {
 		user, email activity.Standing
@@ -668,4 +668,24 @@ func TestConversation_remembersItsLastReplies(t *testing.T) {
 	c.say("later.", now.Add(echoTTL+2))
 	assert.Len(t, c.Said, 1)
 	assert.False(t, c.isEmpty())
+}
+
+// A page can link any session to any conversation. A reply composed of it would show one user
+// another's actions. If such a link prevented replies, any page could switch replies off.
+func TestReply_isComposedOfNothingThatOnlyAStrangerLinked(t *testing.T) {
+	d, model := newChat(t)
+	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
+	musttest.New(d.link(t.Context(), "chat", "c1", "victim", byStranger, time.Now()))
+	e := userReply("d1", "c1", "What did I do?")
+	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
+	d.answered(t, e)
+	assert.Equal(t, []string{"Hello"}, d.chat.written())
+	require.Len(t, model.prompts, 1)
+	assert.NotContains(t, model.prompts[0], "salaries")
+
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	d.answered(t, userReply("d2", "c1", "And now?"))
+	require.Len(t, model.prompts, 2)
+	assert.Contains(t, model.prompts[1], "User visited pricing")
+	assert.NotContains(t, model.prompts[1], "salaries", "what a browser linked stays out")
 }
