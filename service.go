@@ -204,7 +204,8 @@ func routeName(r *http.Request) string {
 }
 
 // Handler returns the handler of all endpoints, at the paths in docs/reference.md. Unknown paths get a
-// 404, so it can be mounted at "/" beside other pages.
+// 404, so it can be mounted at "/" beside other pages. Streams need the Flush of the ResponseWriter, so one
+// that a middleware wraps needs a method Unwrap.
 func (s *Service) Handler() http.Handler { return s.handler }
 
 // Metrics returns the metrics served at /metrics, or nil if Options.Metrics is set.

@@ -678,6 +678,17 @@ func TestHandler_answers503WhenTheConnectionCannotBeHad(t *testing.T) {
 	require.NoError(t, s.handler.Wait(t.Context()), "it is not counted as a reader")
 }
 
+// A logging middleware often wraps the ResponseWriter and hides its Flush. The stream would be empty.
+func TestHandler_refusesAWriterThatCannotFlush(t *testing.T) {
+	h := musttest.New(eventlog.NewHandler(newMemoryLog(), nil))
+	r := httptest.NewRequest(http.MethodGet, "/stream/acme", nil)
+	r.SetPathValue("product_id", "acme")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	assert.Zero(t, h.Readers("acme"))
+}
+
 func TestConstructors_reportEveryMistake(t *testing.T) {
 	taken := prometheus.NewRegistry()
 	for _, name := range []string{"liveactivity_actions_total", "liveactivity_stream_sent_total"} {

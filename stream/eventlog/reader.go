@@ -419,6 +419,11 @@ func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close") // a later request would inherit this stream's deadlines
 	}
+	if !canFlush(w) {
+		rd.cancel()
+		return &httpx.Error{Status: http.StatusInternalServerError, Detail: "The server cannot stream.",
+			Cause: errors.New("eventlog: a middleware's ResponseWriter needs a method Unwrap or Flush")}
+	}
 	rd.out = responseWire(w, control)
 	defer context.AfterFunc(r.Context(), rd.cancel)()
 	err := rd.begin()
@@ -429,6 +434,17 @@ func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.
 	// The end of the body must not wait forever for a reader either.
 	_ = control.SetWriteDeadline(time.Now().Add(h.opts.WriteTimeout)) // setting it worked before
 	return nil
+}
+
+// canFlush reports whether an [http.ResponseController] of w can flush.
+func canFlush(w http.ResponseWriter) bool {
+	switch w := w.(type) {
+	case interface{ FlushError() error }, http.Flusher:
+		return true
+	case interface{ Unwrap() http.ResponseWriter }:
+		return canFlush(w.Unwrap())
+	}
+	return false
 }
 
 // responseWire writes to the server's response.
