@@ -295,7 +295,9 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	for _, e := range further {
 		b.learn(s, &e)
 	}
-	b.change(p)
+	if len(events)+len(further) > 0 {
+		b.change(p)
+	}
 	known, err := b.resolved(ctx, *s)
 	step := max(b.dir.ttl.Microseconds()/2, 1)
 	if err == nil && p != nil && known.Email != "" && p.acted/step != s.Clock.newest()/step {

@@ -187,13 +187,17 @@ func TestRecorder_keepsTheIdentityOfEventsThatAreOvertaken(t *testing.T) {
 	require.Equal(t, []string{"after"}, r.stored(t, "ada"))
 }
 
-func TestRecorder_learnsFromDuplicates(t *testing.T) {
+func TestRecorder_learnsFromNewEventsOnly(t *testing.T) {
 	r := newRecording(t)
 	click := does("s1", "u1", "a", 1)
 	r.record(t, click)
 	r.record(t, click, identifies("s1", "u1", "ada@example.com", 2))
 	r.record(t, does("s1", "u1", "b", 3))
 	require.Equal(t, "ada@example.com", r.batches(t)[1].Email)
+	r.amend(t, "s1", func(s *directory.Session) { *s = directory.Session{} }) // as after an erasure
+	require.Equal(t, activity.Result{Duplicate: 1}, r.record(t, click))
+	r.record(t, does("s1", "", "c", 4))
+	require.Empty(t, r.batches(t)[0].UserID)
 }
 
 // All spellings of a UUID are the same ID.

@@ -215,8 +215,8 @@ type part struct {
 	next     activity.Event // the session's next action, if that is in another step
 }
 
-// learn assigns the part's events their times, updates the book from them, and returns how many
-// had expired. At the first part of a group the session learns from the whole group, so that
+// learn assigns the part's events, except for duplicates, their times, updates the book from them, and
+// returns how many had expired. At the first part of a group the session learns from the whole group, so that
 // all entries of the group agree.
 func (p *part) learn(ctx context.Context, a *appending) (expired int, err error) {
 	book := a.book
@@ -224,7 +224,11 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 	if p.first && len(p.rest) > 0 {
 		whole, _ = book.Settle(p.sessionID, p.sessionGroup.events)
 	}
-	settled, expired := book.Settle(p.sessionID, p.events)
+	events := p.events
+	if len(p.seen) > 0 { // a duplicate must not bring back an erased identity
+		events = slices.DeleteFunc(slices.Clone(events), p.isSeen)
+	}
+	settled, expired := book.Settle(p.sessionID, events)
 	if p.session, err = book.Learn(ctx, p.sessionID, settled, whole...); err != nil {
 		return 0, err
 	}
