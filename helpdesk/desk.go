@@ -90,8 +90,8 @@ var ErrUnrecognized = errors.New("helpdesk: not a webhook of this desk")
 // does not state the reason.
 var ErrSignature = errors.New("helpdesk: the webhook's signature is missing or wrong")
 
-// PayloadError describes the problem with a webhook's body, in a sentence for the person
-// configuring it. It never contains any part of the body.
+// PayloadError describes the problem with a webhook's body, for the person configuring it: "the
+// conversation is missing". Problem has no full stop, and never any part of the body.
 type PayloadError struct{ Problem string }
 
 func (e *PayloadError) Error() string { return "helpdesk: " + e.Problem }
