@@ -4,8 +4,7 @@
 //
 //	counts, err := in.Capture(w, r, source, intake.Call{})
 //
-// Errors are responses: an [*github.com/liveactivity/liveactivity/internal/httpx.Error] with the
-// status and the message for the client.
+// Errors are responses, with the status and the message for the client. A [Route] writes them.
 //
 // # Another source
 //
@@ -13,7 +12,7 @@
 // vendor and consists of three parts:
 //
 //   - a [Decoder], which reads an event by the tags of its struct (see [Fields]) and returns its [Meaning]:
-//     an [activity.Event], or a reason for ignoring it. [UserID], [FirstEmail], [ScreenURL] and
+//     an [activity.Event], or a reason for ignoring it. [UnsharedID], [FirstEmail], [ScreenURL] and
 //     [Meaning.Finish] implement the rules that all sources share.
 //   - a [Source], made from the decoder by [NewSource], with the [Form] of the vendor's envelopes.
 //     [Intake.Webhook] accepts the vendor's webhooks through it.
