@@ -32,7 +32,7 @@ var kinds = map[string]func(r *Reader, s *string){
 	"proof":  func(r *Reader, s *string) { r.SetString(s, maxProof) },
 }
 
-// FieldsOf returns the fields of a type. It panics if a tag is wrong.
+// FieldsOf returns the fields of a type. It panics if a tag is wrong, or of a field that is not exported.
 func FieldsOf[E any]() Fields[E] { return Fields[E]{objectOf(reflect.TypeFor[E]())} }
 
 // Read reads an object.
@@ -61,7 +61,9 @@ func objectOf(t reflect.Type) *object {
 		}
 		names, kind, _ := strings.Cut(f.Tag.Get("in"), ",")
 		for name := range strings.SplitSeq(names, "|") {
-			if name != "" {
+			if name != "" && !f.IsExported() {
+				panic(fmt.Sprintf("intake: the field %s must be exported", f.Name))
+			} else if name != "" {
 				o.fields[name] = field{f.Index, readerOf(f.Type, kind)}
 			}
 		}

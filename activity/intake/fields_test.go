@@ -269,6 +269,10 @@ func TestFields_readEveryKindOfField(t *testing.T) {
 	type word struct {
 		S string `in:"s,word"`
 	}
+	type hidden struct {
+		s string `in:"s"`
+	}
 	assert.Panics(t, func() { intake.FieldsOf[number]() })
 	assert.Panics(t, func() { intake.FieldsOf[word]() }, "an unknown kind")
+	assert.PanicsWithValue(t, "intake: the field s must be exported", func() { intake.FieldsOf[hidden]() })
 }
