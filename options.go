@@ -34,7 +34,7 @@ type Options struct {
 	// not accepted.
 	Retention eventlog.Retention
 	// MaxEvents is the largest number of actions that a lookup returns, and the number that
-	// the default log keeps of a user.
+	// the default log keeps of a user; recent.DefaultMaxEvents.
 	MaxEvents int
 
 	AdminKey string // opens the admin endpoints; without it there are none
@@ -42,7 +42,7 @@ type Options struct {
 	// loopback address.
 	PublicURL string
 	LocalURL  string        // base of addresses without a PublicURL; without both, addresses are paths
-	Heartbeat time.Duration // longest silence of a stream before a heartbeat
+	Heartbeat time.Duration // longest silence of a stream; eventlog.DefaultHeartbeat
 	Views     []View        // further followers of the log
 
 	// Desks are all kinds of help desk that products can have; nil for zendesk.Kind and
