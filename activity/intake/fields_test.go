@@ -274,5 +274,6 @@ func TestFields_readEveryKindOfField(t *testing.T) {
 	}
 	assert.Panics(t, func() { intake.FieldsOf[number]() })
 	assert.Panics(t, func() { intake.FieldsOf[word]() }, "an unknown kind")
+	_ = hidden{}.s // reflect cannot set it
 	assert.PanicsWithValue(t, "intake: the field s must be exported", func() { intake.FieldsOf[hidden]() })
 }
