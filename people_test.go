@@ -340,7 +340,9 @@ func TestErase_leavesNoEarlierAddress(t *testing.T) {
 	}
 	left := func() (left string) {
 		for _, d := range musttest.New(log.Documents().List(t.Context(), "acme", "", "", 100)) {
-			left += d.Name + " " + string(d.Value) + "\n"
+			if !strings.HasPrefix(d.Name, "flow/") { // counts of events are nobody's
+				left += d.Name + " " + string(d.Value) + "\n"
+			}
 		}
 		return left
 	}
