@@ -220,10 +220,6 @@ func tear(t *testing.T, file string, from, i int) bool {
 	return true
 }
 
-func appendOther(t *testing.T, log *Log, i int) error {
-	return log.Append(t.Context(), acme, []eventlog.Entry{entry(fmt.Sprint("other", i), "somebody")})
-}
-
 // eventually calls until Redis answers.
 func eventually(t *testing.T, call func() error) {
 	t.Helper()
