@@ -35,6 +35,7 @@ func TestServers_areOne(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		for name, test := range map[string]func(t *testing.T, a, b *Log){
+			"a cursor goes from one to the other":                                          testCursorMoves,
 			"lookups find what the other filed, where it ends, and nothing that it erased": testLookupElsewhere,
 			"closing one leaves the other open":                                            testCloseOne,
 		} {
@@ -44,6 +45,38 @@ func TestServers_areOne(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A client that moves to another server goes on at its place, even if that server has not heard of the entry yet.
+func testCursorMoves(t *testing.T, a, b *Log) {
+	logs := []*Log{a, b}
+	cursor := newest(t, a)
+	for i := range 100 {
+		e := appendOne(t, logs[i%2], eventlogtest.Entry("s", i))
+		log := logs[(i/2)%2]
+		require.Equal(t, e.ID, newest(t, log))
+		if i%3 > 0 {
+			cursor = readTo(t, log, cursor, e.ID)
+		}
+	}
+}
+
+// readTo reads from the cursor on until it comes to an entry, and returns its ID.
+func readTo(t *testing.T, log *Log, cursor, id eventlog.ID) eventlog.ID {
+	t.Helper()
+	dst := make([]eventlog.Entry, 10)
+	for cursor != id {
+		changed := log.Changed(acme)
+		n, err := log.Read(t.Context(), acme, cursor, dst)
+		require.NoError(t, err)
+		if n == 0 {
+			<-changed
+			continue
+		}
+		cursor = dst[n-1].ID
+		require.LessOrEqual(t, cursor.Compare(id), 0)
+	}
+	return cursor
 }
 
 func testLookupElsewhere(t *testing.T, a, b *Log) {
