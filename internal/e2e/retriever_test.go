@@ -111,18 +111,25 @@ func (o *origin) stream(key string) []string {
 	return []string{proctest.AnyPort, "--stream-url=" + o.url + "/stream/shop", "--token=" + key}
 }
 
-// visit reports ada's view of a page as PostHog's webhook does, which the server must take. It returns the
-// text that readers get of it.
-func (o *origin) visit(page string) string {
+// report sends the server an event in a session as PostHog's webhook does. The
+// server must take it.
+func (o *origin) report(session, event, properties string) {
 	o.t.Helper()
-	body := fmt.Sprintf(`{"event":{"uuid":%q,"event":"$pageview","distinct_id":"u-ada","timestamp":%q,
-		"properties":{"$session_id":"ada","$current_url":"https://shop.example.com/%s?utm=1"}}}`,
-		uuid.NewString(), time.Now().UTC().Format(time.RFC3339Nano), page)
+	body := fmt.Sprintf(`{"event":{"uuid":%q,"event":%q,"distinct_id":"u-%s","timestamp":%q,
+		"properties":{"$session_id":%q,%s}},"person":{"properties":{"email":"%s@Example.com"}}}`,
+		uuid.NewString(), event, session, time.Now().UTC().Format(time.RFC3339Nano), session, properties, session)
 	status, answer := proctest.Request(o.t, http.MethodPost, o.url+"/webhook/shop", body,
 		"X-PostHog-Secret: "+chainWebhookSecret)
 	require.Equal(o.t, http.StatusOK, status, answer)
 	require.Contains(o.t, answer, `"accepted":1`)
-	return fmt.Sprintf("User landed on the %s page (https://shop.example.com/%[1]s)", page)
+}
+
+// visit reports a page view and returns the text that readers get of it.
+func (o *origin) visit(session, page string) string {
+	o.t.Helper()
+	o.report(session, "$pageview", fmt.Sprintf(`"$current_url":"https://shop.example.com/%s?utm=1"`, page))
+	return fmt.Sprintf("User landed on the %s page (https://shop.example.com/%s)",
+		strings.ReplaceAll(page, "-", " "), page)
 }
 
 // asker is a retriever at work.
@@ -132,20 +139,20 @@ type asker struct {
 	url string
 }
 
-// startAsker starts a retriever of the server's stream, which makes no summaries.
-func (c *chain) startAsker(t *testing.T, o *origin) *asker {
+// startAsker starts a retriever of the server's stream.
+func (c *chain) startAsker(t *testing.T, o *origin, args ...string) *asker {
 	t.Helper()
-	p := c.retriever.Launch(t, nil, append(o.stream(chainKey), "--threshold=1000")...)
+	p := c.retriever.Launch(t, nil, append(o.stream(chainKey), args...)...)
 	return &asker{Process: p, t: t, url: p.URL()}
 }
 
 // dated matches the beginning of a record's line.
 var dated = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: `)
 
-// ask returns the lines of ada's records, oldest first.
-func (a *asker) ask() []string {
+// ask returns the lines of a query's records, oldest first.
+func (a *asker) ask(query string) []string {
 	a.t.Helper()
-	status, answer := proctest.Request(a.t, http.MethodGet, a.url+"/events?session_id=ada", "")
+	status, answer := proctest.Request(a.t, http.MethodGet, a.url+"/events?"+query, "")
 	require.Equal(a.t, http.StatusOK, status, answer)
 	var body struct{ Records []struct{ Content string } }
 	require.NoError(a.t, json.Unmarshal([]byte(answer), &body))
@@ -158,25 +165,44 @@ func (a *asker) ask() []string {
 	return things
 }
 
+// await waits until a query's records have exactly these lines, oldest first.
+func (a *asker) await(query string, want ...string) {
+	a.t.Helper()
+	waittest.Equal(a.t, want, func() []string { return a.ask(query) })
+}
+
+// awaitMetric waits until the retriever's metrics have a line.
+func (a *asker) awaitMetric(line string) {
+	a.t.Helper()
+	waittest.Until(a.t, "the metrics have "+line, func() bool {
+		_, metrics := proctest.Request(a.t, http.MethodGet, a.url+"/metrics", "")
+		return strings.Contains(metrics, "\n"+line+"\n")
+	})
+}
+
 func (c *chain) testKill(t *testing.T) {
 	o := c.startOrigin(t, "--data-dir="+t.TempDir())
-	a := c.startAsker(t, o)
+	a := c.startAsker(t, o, "--threshold=1000")
 	const rounds, visits = 3, 10
 	var want []string
 	for round := range rounds {
 		for i := range visits {
-			want = append(want, o.visit(fmt.Sprintf("round%c%c", 'a'+round, 'a'+i)))
+			want = append(want, o.visit("ada", fmt.Sprintf("round-%c-step-%c", 'a'+round, 'a'+i)))
 		}
 		o.restart() // at once: the retriever may not have read it all
 		if round == 1 {
-			waittest.Equal(t, want, a.ask)
+			a.await("session_id=ada", want...)
 		}
 	}
-	want = append(want, o.visit("end"))
-	waittest.Equal(t, want, a.ask)
+	want = append(want, o.visit("ada", "end"))
+	a.await("session_id=ada", want...)
+	bob := o.visit("bob", "home")
+	a.await("email=BOB@example.com", bob)
+	a.await("email=ada@example.com", want...)
 	a.Kill()
-	again := c.startAsker(t, o)
-	waittest.Equal(t, want, again.ask)
+	again := c.startAsker(t, o, "--threshold=1000")
+	again.await("session_id=ada", want...)
+	again.awaitMetric("liveactivity_consumer_gaps_total 0")
 	again.Stop()
 	o.Stop()
 	assert.NotContains(t, a.Stderr.String()+again.Stderr.String(), "s3cr3t")
