@@ -215,12 +215,14 @@ func TestAdmin_refusesARegistrationThatIsWrong(t *testing.T) {
 		`{"product_id":"x","":{"product_id":"y"}}`:                                  "not a known field",
 		`{"product_id":"x","identity":{"secrets":["s3cr3t "]}}`:                     "identity.secrets[0]",
 		`{"product_id":"x","allowed_origins":["${SOME_SECRET}"]}`:                   "allowed_origins[0]",
-		`{"product_id":"x","force":"true"}`:                                         "force",
+		`{"product_id":"x","force":"true"}`:                                         "must be true or false.",
+		`{"product_id":"x","Events":{}}`:                                            `did you mean "events"?`,
 		`{"product_id":"x","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`: "integration_config.zendesk.base_url",
 	} {
 		r := s.do(http.MethodPost, "/admin/products", body, withAdminKey)
 		assert.Equal(t, http.StatusBadRequest, r.status, body)
 		assert.Contains(t, r.detail(t), says, body)
+		assert.Regexp(t, `[^.?][.?]$`, r.detail(t), "one sentence")
 	}
 	assert.Len(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).json(t)["products"], 2,
 		"nothing was registered")

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -106,7 +107,11 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 		problems = append(problems, problem)
 	}
 	if problems != nil {
-		return httpx.BadRequest("The registration is not valid: %s.", problems[0])
+		end := "."
+		if strings.HasSuffix(problems[0], "?") { // it suggests a name
+			end = ""
+		}
+		return httpx.BadRequest("The registration is not valid: %s%s", problems[0], end)
 	}
 	credentials, err := a.products.Register(r.Context(), reg.Product, reg.Name, reg.Force)
 	switch {
