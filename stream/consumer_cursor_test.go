@@ -369,6 +369,8 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 			require.ErrorContains(t, c.err, "stream: load cursor: ")
 			if test.err != nil {
 				require.ErrorIs(t, c.err, test.err)
+			} else {
+				require.ErrorContains(t, c.err, "; remove it to start at Since")
 			}
 			assert.Zero(t, s.count(), "it begins nowhere else instead")
 			assert.Zero(t, cursor.count())

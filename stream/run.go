@@ -59,7 +59,7 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	r.ledger, err = ledger.Load(text, ledger.Options{MaxBehind: c.opts.MaxBehind,
 		MinBackoff: c.opts.MaxBackoff, MaxBackoff: 10 * c.opts.MaxBackoff})
 	if err != nil {
-		return nil, fmt.Errorf("stream: load cursor: %w", err)
+		return nil, fmt.Errorf("stream: load cursor: %w; remove it to start at Since", err)
 	}
 	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
