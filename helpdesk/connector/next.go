@@ -9,6 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/schedule"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // kind is a kind of step.
@@ -291,16 +292,16 @@ func (c *conversation) nextRedaction(v *view) *step {
 // fit. The step is nil if there is no action to write.
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
+	var first eventlog.ID // the entry of its first action to write
 	for _, other := range v.wants {
 		s := c.sessionOf(other.ID, other.UserID)
-		if s == nil || s.linkID() != other.linkID() {
+		i := slices.IndexFunc(other.found, func(f found) bool { return f.kept })
+		if i < 0 || s == nil || s.linkID() != other.linkID() || (s.by() == byStranger) != strange {
 			continue
 		}
-		if (s.by() == byStranger) == strange &&
-			slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
-			other.ID == v.unfinished ||
-			w.ID != v.unfinished && other.found[0].entry.Compare(w.found[0].entry) < 0) {
-			w = other
+		entry := other.found[i].entry
+		if w == nil || other.ID == v.unfinished || w.ID != v.unfinished && entry.Compare(first) < 0 {
+			w, first = other, entry
 		}
 	}
 	if w == nil {
@@ -308,7 +309,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	}
 	n, actions, text := fill(v.desk, w.ID, w.found, v.notes.Bin)
 	return &step{kind: kindNote, link: w.linkID(), want: w, covered: n, actions: actions,
-		writing: &writing{Session: w.ID, UserID: w.UserID, Text: text, Begun: v.now, First: w.found[0].entry,
+		writing: &writing{Session: w.ID, UserID: w.UserID, Text: text, Begun: v.now, First: first,
 			To: endOf(w.found[:n]), Count: len(actions)}}
 }
 

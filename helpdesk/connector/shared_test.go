@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -166,6 +168,23 @@ func TestLink_beginsAnewAfterANote(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
 		assert.Equal(t, []string{"a", "b", "d"}, f.noted("7"))
+	})
+}
+
+// What a note leaves out does not make it late.
+func TestLink_delaysNoNoteByTheActionsOfOthers(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("", "alice", time.Second), did("alice", "a", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		time.Sleep(time.Minute)
+		f.records(t, signsIn("", "bob", 0), did("bob", "c", 0))
+		time.Sleep(time.Hour)
+		f.records(t, signsIn("", "alice", 0), did("alice", "d", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		require.Equal(t, []string{"a", "d"}, f.noted("7"))
+		var delays dto.Metric
+		require.NoError(t, f.metrics.delay.WithLabelValues("acme", "zendesk").(prometheus.Metric).Write(&delays))
+		assert.Less(t, delays.GetHistogram().GetSampleSum(), 10.0, "seconds")
 	})
 }
 
