@@ -19,11 +19,11 @@ import (
 //	away      past       set       one conversation at a time, as a probe
 //
 // An account-wide failure makes the account away and sets until, further ahead with each probe
-// that fails. After a failure that is no note's the next probe is by another class; see trial. A 429
-// that states a time only sets until, because the desk does answer. Success, or any answer about one
-// conversation only, makes the account answer again but does not change until. A failure that a
-// conversation repeats while the desk accepts requests of other conversations is the conversation's
-// own and changes nothing here; see isOwn.
+// that fails. After a failure in any class but notes, another class makes the next probe; see trial.
+// A 429 that states a time only sets until, because the desk does answer. Success, or any answer
+// about one conversation only, makes the account answer again but does not change until. A failure
+// that a conversation repeats while the desk accepts requests of other conversations is the
+// conversation's own and changes nothing here; see isOwn.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // all except the ones in turns
@@ -36,10 +36,10 @@ type account struct {
 	probes   int       // failed probes since then
 	accepted int       // successful requests of conversations without a failure
 
-	trials [classes]trial // not of notes
+	trials [classes]trial // never begun for notes
 }
 
-// trial bounds the requests of a class that the desk fails, while it may take other ones: one
+// trial bounds the requests of a class that fails at the desk while other classes may work: one
 // conversation at a time tries for all. Without it, the class's failures would keep the account away
 // for as long as many conversations wait with such a request.
 type trial struct {

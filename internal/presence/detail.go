@@ -34,9 +34,9 @@ type Note struct {
 }
 
 // Show numbers the recent actions up to the session's last one, and fills in the notes and the
-// conversation's address. The link is the session's, or
-// empty; a link to a desk that the product no longer has is ignored. It calls no desk's API:
-// notes are rendered as the desk's worker would render them, with the own actions.
+// conversation's address. The link is the session's, or empty; a link to a desk that the product no
+// longer has is ignored. It calls no desk's API: notes are rendered as the desk's worker would render
+// them, with the own actions.
 func (d *Detail) Show(product connector.Product, link connector.Link, own []activity.Action) {
 	for i := range d.Recent {
 		d.Recent[i].Index = max(0, d.Session.Actions-len(d.Recent)) + i
