@@ -2,8 +2,6 @@ package intercom
 
 import (
 	"context"
-	"errors"
-	"net/http"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
@@ -46,7 +44,7 @@ func (c *Client) Notes(ctx context.Context, conversationID string) (texts []stri
 // error the contact still exists, and the call can be repeated.
 func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left []string, err error) {
 	ended := func(what string, err error) error {
-		if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusForbidden {
+		if isForbidden(err) {
 			left = append(left, "The app may not delete "+what+".")
 			return nil
 		}
