@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -462,6 +463,41 @@ func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 			}
 			assert.Zero(t, b.s.Items())
 		})
+	}
+}
+
+// An agenda equals a map of due times, whatever is set, moved and removed.
+func TestAgenda_popsTheEarliestThatIsDue(t *testing.T) {
+	rng, now := rand.New(rand.NewPCG(1, 2)), time.Unix(1_800_000_000, 0)
+	var agenda schedule.Agenda[int]
+	slots, due := make([]schedule.Slot[int], 20), map[int]time.Time{}
+	earliest := func() time.Time { return slices.MinFunc(slices.Collect(maps.Values(due)), time.Time.Compare) }
+	for range 5000 {
+		i := rng.IntN(len(slots))
+		switch s := &slots[i]; rng.IntN(4) {
+		case 0:
+			s.Value, due[i] = i, now.Add(time.Duration(rng.Int64N(1e6))) // hardly ever two alike
+			require.Equal(t, earliest().Equal(due[i]), agenda.Set(s, due[i]), "whether a sleeper must wake up earlier")
+		case 1:
+			agenda.Remove(s)
+			delete(due, i)
+		default:
+			if now = now.Add(time.Duration(rng.Int64N(1e4))); len(due) > 0 && rng.IntN(4) == 0 {
+				now = earliest() // is due at that very moment
+			}
+			popped, ok := agenda.Pop(now)
+			require.Equal(t, len(due) > 0 && !earliest().After(now), ok)
+			if ok {
+				require.Equal(t, earliest(), due[popped])
+				delete(due, popped)
+			}
+		}
+		next, ok := agenda.Next()
+		require.Equal(t, len(due) > 0, ok)
+		require.True(t, !ok || next.Equal(earliest()))
+		_, isSet := due[i]
+		require.Equal(t, isSet, slots[i].IsSet())
+		require.Equal(t, len(due), agenda.Len())
 	}
 }
 
