@@ -314,12 +314,13 @@ func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 2}, s.erase("/zoe"), "also the session that claims it")
 }
 
-// The address leads to one of a user's sessions only.
+// The address leads to one of a user's sessions, and the user to those of a sign-in.
 func TestErase_reachesSessionsWithoutActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
-		for _, id := range []string{"s1", "s2", "s3"} {
-			a.acts(id, "ada", id, "$identify", "/", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+		a.acts("s1", "ada", "s1", "$identify", "/", `},"$set":{"email":"`+mail+`"`)
+		for _, id := range []string{"s2", "s3"} {
+			a.acts(id, "ada", id, "$identify", "/", `,"$anon_distinct_id":"anon"`)
 		}
 		assert.Len(t, a.export("ada/export").Sessions, 3)
 		assert.Equal(t, liveactivity.Erased{Sessions: 3}, a.erase("?email="+mail))
@@ -338,6 +339,8 @@ func TestErase_leavesNoEarlierAddress(t *testing.T) {
 		{"ada", "", "Ada-2"}, {"bob", "", "ada-3"}, {"bob", "", "bob"}} {
 		s.acts(fmt.Sprint(i), said[0], said[1], "$identify", "/", `},"$set":{"email":"`+said[2]+`@example.com"`)
 	}
+	s.acts("v1", "anon", "s2", "$pageview", "/", `},"$set":{"email":"ada-4@example.com"`)
+	s.acts("v2", "ada", "s2", "$identify", "/", `,"$anon_distinct_id":"anon"`)
 	left := func() (left string) {
 		for _, d := range musttest.New(log.Documents().List(t.Context(), "acme", "", "", 100)) {
 			if !strings.HasPrefix(d.Name, "flow/") { // counts of events are nobody's
@@ -346,8 +349,9 @@ func TestErase_leavesNoEarlierAddress(t *testing.T) {
 		}
 		return left
 	}
-	assert.ElementsMatch(t, []string{"ada-1@example.com", "ada-2@example.com"}, s.export("ada/export").Emails)
-	assert.Equal(t, liveactivity.Erased{Sessions: 1}, s.erase("/ada"))
+	assert.ElementsMatch(t, []string{"ada-1@example.com", "ada-2@example.com", "ada-4@example.com"},
+		s.export("ada/export").Emails)
+	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 2}, s.erase("/ada"))
 	assert.NotContains(t, strings.ReplaceAll(left(), "ada-3@", ""), "ada", "ada-3@example.com is bob's by now")
 	assert.Equal(t, []string{"ada-3@example.com", "bob@example.com"}, s.export("bob/export").Emails)
 	s.erase("?email=ADA-3@example.com")
@@ -371,7 +375,7 @@ func TestErase_leavesNothingInRedis(t *testing.T) {
 	assert.NotContains(t, strings.Join(all, "\n"), mail)
 }
 
-// The last one to state an address does not hide its other users, in sessions or outside.
+// The last one to state an address does not hide its other users and sessions, nor users outside any.
 func TestErase_ofAnAddressFindsEveryUserWhoStatedIt(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
@@ -382,7 +386,10 @@ func TestErase_ofAnAddressFindsEveryUserWhoStatedIt(t *testing.T) {
 			a.acts(user, user, "", "$pageview", "/", said)
 		}
 		b.acts("a4", "anon", "s2", "$set", "/", said)
-		assert.Equal(t, 3, b.erase("?email="+mail).Actions)
+		for _, session := range []string{"s3", "s4"} {
+			a.acts(session, "anonymous", session, "$pageview", "/", said) // which is the ID of nobody
+		}
+		assert.Equal(t, liveactivity.Erased{Actions: 5, Sessions: 4}, b.erase("?email="+mail))
 		for _, user := range []string{"ada", "ada-2", "ada-3"} {
 			assert.Zero(t, a.lookup(user)["count"], user)
 		}
@@ -543,6 +550,22 @@ func TestErase_ofAVisitorWithManySessionsLeavesTheUserWhoSignedIn(t *testing.T) 
 	assert.Equal(t, liveactivity.Erased{Actions: 40, Sessions: 40}, s.erase("/anon"))
 	assert.EqualValues(t, 1, s.lookup("ada")["count"])
 	assert.Len(t, s.export("ada/export").Log, 1)
+}
+
+// Two people sign in one after the other, and the session's visitor before was the same both times: the log cannot
+// tell whose the visitor's actions are.
+func TestErase_reachesTheVisitorWhoBecameTwoUsers(t *testing.T) {
+	s := start(t)
+	for _, user := range []string{"ada", "bob"} {
+		s.acts(user+"1", "anon", "s1", "$pageview", "/before-"+user, "")
+		s.acts(user+"2", user, "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
+		s.acts(user+"3", user, "s1", "$pageview", "/of-"+user, "")
+	}
+	s.erase("/ada")
+	stream := s.stream("/stream/acme?since=0", bearer(acmeKey))
+	all := stream.next().Data + string(musttest.New(json.Marshal(s.export("bob/export"))))
+	assert.Contains(t, all, "of-bob")
+	assert.NotContains(t, all, "ada")
 }
 
 // No address is no person: most users have none.

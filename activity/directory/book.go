@@ -151,12 +151,12 @@ type storedDocument struct {
 	owned   []string // addresses of a user, in lower case: claimed ones, then the others, the newest last
 }
 
-// maxOwned is the number of addresses that an erasure of their user finds, maxUsers the number of users that an
-// erasure of their address finds.
+// maxOwned is the number of addresses that an erasure of their user finds, maxUsers the number of users, and of
+// sessions without actions, that an erasure of their address finds.
 const maxOwned, maxUsers = 32, 8
 
-// own adds an address of a user, or a user of an address, to the known ones. Beyond most a claim is left out, and
-// any other displaces a claim or else the oldest: anybody can claim addresses for a user.
+// own adds an address of a user, or a user or a session of an address, to the known ones. Beyond most a claim is
+// left out, and any other displaces a claim or else the oldest: anybody can claim addresses for a user.
 func own(known []string, one string, standing activity.Standing, most int) []string {
 	switch {
 	case standing > activity.Claimed:
@@ -175,6 +175,7 @@ type fact struct {
 	UserID    string            `json:"user_id,omitempty"`    // of an Owner
 	Owner     *fact             `json:"owner,omitempty"`      // the user that an address has without a session
 	Users     []string          `json:"users,omitempty"`      // that stated an address: claimed ones, then the others
+	Silent    []string          `json:"silent,omitempty"`     // likewise, sessions without actions at that time
 	Standing  activity.Standing `json:"standing,omitempty"`
 	OfUser    activity.Standing `json:"of_user,omitempty"` // of the user's ID
 	At        int64             `json:"at,omitempty"`      // microseconds since the epoch
@@ -183,7 +184,9 @@ type fact struct {
 func (f *fact) value() string { return f.Email + f.SessionID + f.UserID }
 
 // isEmpty reports whether nothing is known of an address.
-func (f *fact) isEmpty() bool { return f.value() == "" && f.Owner == nil && len(f.Users) == 0 }
+func (f *fact) isEmpty() bool {
+	return f.value() == "" && f.Owner == nil && len(f.Users)+len(f.Silent) == 0
+}
 
 // is reports whether the fact names the user. There may be no fact.
 func (f *fact) is(userID string) bool { return f != nil && f.UserID == userID }
@@ -274,13 +277,13 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	for i := range events {
 		e := &events[i]
 		inSession := b.learn(s, e)
-		if e.Email == "" {
+		if e.Email == "" || e.SessionID+e.UserID == "" {
 			continue
 		}
 		if e.UserID != "" {
 			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
-			b.addUser(e)
 		}
+		b.addOwners(e, s.Actions == 0 && !slices.ContainsFunc(events, func(e activity.Event) bool { return e.Action != nil }))
 		outside := sessionID == "" || isOwn(sessionID, e.UserID)
 		if !outside {
 			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: inSession}, e)
@@ -354,8 +357,8 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	f.At = e.Time.UnixMicro()
 	p := b.stored[about]
 	known := &p.fact
-	if f.Owner, f.Users = known.Owner, known.Users; f.UserID != "" {
-		known, f.Owner, f.Users = cmp.Or(known.Owner, &fact{}), nil, nil
+	if f.Owner, f.Users, f.Silent = known.Owner, known.Users, known.Silent; f.UserID != "" {
+		known, f.Owner, f.Users, f.Silent = cmp.Or(known.Owner, &fact{}), nil, nil, nil
 		p.fact.Owner = known
 	}
 	switch {
@@ -367,16 +370,20 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	}
 }
 
-// addUser adds the event's user to the users of its address.
-func (b *Book) addUser(e *activity.Event) {
+// addOwners adds the event's user to the users of its address, and a silent session to its sessions.
+func (b *Book) addOwners(e *activity.Event, isSilent bool) {
 	p := b.stored[ofEmail(e.Email)]
-	if slices.Contains(p.fact.Users, e.UserID) {
-		return
+	add := func(known *[]string, one string) {
+		if one == "" || slices.Contains(*known, one) {
+			return
+		}
+		if *known = own(*known, one, min(e.Standing, e.EmailStanding), maxUsers); slices.Contains(*known, one) {
+			b.change(p)
+		}
 	}
-	users := own(p.fact.Users, e.UserID, min(e.Standing, e.EmailStanding), maxUsers)
-	if slices.Contains(users, e.UserID) {
-		p.fact.Users = users
-		b.change(p)
+	add(&p.fact.Users, e.UserID)
+	if isSilent {
+		add(&p.fact.Silent, e.SessionID)
 	}
 }
 

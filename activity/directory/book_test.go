@@ -142,7 +142,7 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 		"later":                     {1, activity.Event{}, []string{user, email}},
 		"late":                      {-1, activity.Event{}, nil},
 		"in another session":        {1, activity.Event{SessionID: "s2"}, []string{user, email}},
-		"late in another session":   {-1, activity.Event{SessionID: "s2"}, nil},
+		"late in another session":   {-1, activity.Event{SessionID: "s2"}, []string{email}}, // one of its sessions
 		"as another user":           {1, activity.Event{UserID: "bob"}, []string{"user/bob", email}},
 		"late as another user":      {-1, activity.Event{UserID: "bob"}, []string{"user/bob", email}}, // one of its users
 		"with another address":      {1, activity.Event{Email: "new@x.example"}, []string{user, "email/new@x.example"}},

@@ -656,7 +656,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 			`"user_by":{"at":1790848801000000,"is_user":true},"email_by":{"at":1790848801000000,"is_user":true}}`,
 		"session/empty":       `{}`,
 		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
-		"email/ada@x.example": `{"session_id":"s","users":["ada"],"at":1790848801000000}`,
+		"email/ada@x.example": `{"session_id":"s","users":["ada"],"silent":["s"],"at":1790848801000000}`,
 	}, got)
 }
 

@@ -97,19 +97,22 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, err
 }
 
-// Leads returns the session where an email address was last seen, by its own standing, which may be empty, and
-// users that stated the address, of which claimed ones are the last to find room.
-func (d *Directory) Leads(ctx context.Context, productID, email string) (
-	sessionID string, userIDs []string, err error) {
+// Leads returns sessions that stated an email address, the one where it was last seen, by its own standing, and
+// those that had no actions then; and users that stated the address. Claimed ones are the last to find room.
+func (d *Directory) Leads(ctx context.Context, productID, email string) (sessionIDs, userIDs []string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	f := &docs[0].fact
-	if f.Owner != nil && !slices.Contains(f.Users, f.Owner.UserID) {
-		return f.SessionID, append(f.Users, f.Owner.UserID), nil
+	sessionIDs, userIDs = f.Silent, f.Users
+	if f.SessionID != "" && !slices.Contains(sessionIDs, f.SessionID) {
+		sessionIDs = append(sessionIDs, f.SessionID)
 	}
-	return f.SessionID, f.Users, nil
+	if f.Owner != nil && !slices.Contains(userIDs, f.Owner.UserID) {
+		userIDs = append(userIDs, f.Owner.UserID)
+	}
+	return sessionIDs, userIDs, nil
 }
 
 // ownPrefix begins the IDs of users' own sessions, and no others.

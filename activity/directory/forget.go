@@ -70,8 +70,8 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes the person from an email address, as its session, its owner and one of its users, or all
-// of its owners and users, and reports whether it changed anything.
+// forget removes the person from an email address: as its owner, one of its users and one of its sessions, or all
+// of these. It reports whether it changed anything.
 func (f *fact) forget(who Person, everybody bool) (isChanged bool) {
 	owner := f.Owner
 	if owner != nil && (everybody || slices.Contains(who.UserIDs, owner.UserID)) {
@@ -80,11 +80,14 @@ func (f *fact) forget(who Person, everybody bool) (isChanged bool) {
 	users := slices.DeleteFunc(slices.Clone(f.Users), func(id string) bool {
 		return everybody || slices.Contains(who.UserIDs, id) || slices.Contains(who.Visitors, id)
 	})
-	isChanged = isChanged || len(users) < len(f.Users)
+	silent := slices.DeleteFunc(slices.Clone(f.Silent), func(id string) bool {
+		return everybody || slices.Contains(who.SessionIDs, id)
+	})
+	isChanged = isChanged || len(users)+len(silent) < len(f.Users)+len(f.Silent)
 	if slices.Contains(who.SessionIDs, f.SessionID) {
 		*f, isChanged = fact{}, true
 	}
-	f.Owner, f.Users = owner, users
+	f.Owner, f.Users, f.Silent = owner, users, silent
 	return isChanged
 }
 

@@ -3,6 +3,7 @@ package directory_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -144,14 +145,15 @@ func TestDirectory_Forget_passesStorageErrorsThrough(t *testing.T) {
 	}
 }
 
-// An address leads to the session that stated it last, and to its users, in a session or not.
+// An address leads to the session that stated it last, to those that had done nothing else, and to its users,
+// in a session or not.
 func TestDirectory_Leads_ofAnAddress(t *testing.T) {
 	d := newDirectory(0)
-	leads := func(session string, users ...string) {
+	leads := func(sessions string, users ...string) {
 		t.Helper()
-		inSession, theirs, err := d.Leads(t.Context(), "acme", "ADA@x.example")
+		inSessions, theirs, err := d.Leads(t.Context(), "acme", "ADA@x.example")
 		require.NoError(t, err)
-		assert.Equal(t, session, inSession)
+		assert.Equal(t, strings.Fields(sessions), append([]string{}, inSessions...))
 		assert.ElementsMatch(t, users, theirs)
 	}
 	leads("")
@@ -159,18 +161,22 @@ func TestDirectory_Leads_ofAnAddress(t *testing.T) {
 	leads("", "ada")
 	d.learn(t, seen(2, "s", "", "ada@x.example"))
 	leads("s", "ada")
-	d.learn(t, seen(3, "t", "anon", "ada@x.example"))
-	leads("t", "ada", "anon")
-	d.forget(t, directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}})
+	acts := seen(3, "t", "anon", "ada@x.example")
+	acts.Action = &activity.Action{}
+	d.learn(t, acts)
+	leads("s t", "ada", "anon")
+	d.forget(t, directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}, SessionIDs: []string{"s"}})
 	leads("t", "anon")
 	for i := range 20 {
-		d.learn(t, seen(4, "t", fmt.Sprint("claim", i), "ada@x.example"))
+		d.learn(t, seen(4, fmt.Sprint("claim", i), fmt.Sprint("claim", i), "ada@x.example"))
 	}
 	d.learn(t, standing(reported, reported, seen(5, "u", "ada", "ada@x.example")))
-	_, users, err := d.Leads(t.Context(), "acme", "ada@x.example")
+	sessions, users, err := d.Leads(t.Context(), "acme", "ada@x.example")
 	require.NoError(t, err)
 	assert.Len(t, users, 8)
 	assert.Contains(t, users, "ada")
+	assert.Len(t, sessions, 8)
+	assert.Contains(t, sessions, "u")
 	d.forget(t, directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example", SessionIDs: []string{"u"}})
 	leads("")
 }

@@ -92,7 +92,7 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 }
 
 // byEmail returns an address's sessions, which may repeat, and its users. The sessions are the live
-// ones, and the one in which the address was last seen. The users have stated the address or acted in
+// ones, and those to which the address leads. The users have stated the address or acted in
 // these sessions, and the directory knows the address as theirs: others may have acted there as well.
 func (p *People) byEmail(ctx context.Context, productID, email string) (ids, theirs []string, err error) {
 	ids, err = p.listed(ctx, productID, email,
@@ -100,13 +100,11 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 	if err != nil {
 		return nil, nil, err
 	}
-	last, users, err := p.Directory.Leads(ctx, productID, email)
+	led, users, err := p.Directory.Leads(ctx, productID, email)
 	if err != nil {
 		return nil, nil, err
 	}
-	if last != "" {
-		ids = append(ids, last)
-	}
+	ids = append(ids, led...)
 	known, err := p.Directory.Sessions(ctx, productID, ids...)
 	if err != nil {
 		return nil, nil, err
@@ -154,18 +152,20 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	return slices.Concat(ids, acted, live), err
 }
 
-// ledTo returns the session in which an address was last seen, if it is one of the user's
-// sessions: anybody may state the address.
+// ledTo returns the sessions to which an address leads, if they are the user's: anybody may state the
+// address.
 func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
-	id, _, err := p.Directory.Leads(ctx, productID, email)
-	if err != nil || id == "" {
+	led, _, err := p.Directory.Leads(ctx, productID, email)
+	if err != nil {
 		return nil, err
 	}
-	known, err := p.Directory.Sessions(ctx, productID, id)
-	if err != nil || known[0].UserID != userID && !slices.Contains(known[0].Identified(), userID) {
-		return nil, err
+	known, err := p.Directory.Sessions(ctx, productID, led...)
+	for i := range known {
+		if known[i].UserID == userID || slices.Contains(known[i].Identified(), userID) {
+			ids = append(ids, led[i])
+		}
 	}
-	return []string{id}, nil
+	return ids, err
 }
 
 // listed returns a person's live sessions, found by the start of an ID or address. A search

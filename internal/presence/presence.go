@@ -136,8 +136,8 @@ func (v *View) apply(ctx context.Context, productID string, e *eventlog.Entry) e
 }
 
 // erase removes a person's sessions. A session in which others also acted stays: it gets their
-// actions, under the identity of the newest one's user, and keeps its count of actions. The store
-// of actions has already applied the erasure, with the append.
+// actions, under the identity of the newest one's user; the directory has kept its count of actions.
+// The store of actions has already applied the erasure, with the append.
 func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *feed.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
@@ -168,7 +168,6 @@ func remainder(
 ) *activity.Batch {
 	left := &activity.Batch{SessionID: row.SessionID, UserID: newest.User, Email: row.Email}
 	for _, a := range actions {
-		a.Index = row.Actions - 1
 		left.Actions = append(left.Actions, activity.BatchAction{Action: a})
 	}
 	if newest.Since.Compare(recent.Position(at)) > 0 {
