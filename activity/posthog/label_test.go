@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // postOne posts one event to the shop and returns its action.
@@ -303,10 +304,24 @@ func TestLabel_withoutAPage(t *testing.T) {
 
 func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 	for _, typ := range []string{"swipe", "scroll", " click"} {
-		requireIgnored(t, captureDoor, click(object{"properties.$event_type": typ}))
+		ignored := meaningOf(t, captureDoor, click(object{"properties.$event_type": typ}))
+		assert.Equal(t, intake.ReasonOther, ignored.Reason, typ)
 	}
 	for _, typ := range []any{nil, "", object{}} {
 		assert.Equal(t, "click", postOne(t, click(object{"properties.$event_type": typ})).Type)
+	}
+}
+
+// posthog-ios has words of its own for the use of a control.
+func TestLabel_ofANativeControl(t *testing.T) {
+	for typ, test := range map[string]struct{ chain, want string }{
+		"toggle":         {`UISwitch:text="true";UIView`, "User changed a switch on the cart page"},
+		"value_changed":  {`Volume:text="0.5"attr__class="UISlider";UIView`, "User changed a slider on the cart page"},
+		"primary_action": {`PayControl:text="Pay now"attr__class="UIControl"`, "User clicked Pay now on the cart page"},
+	} {
+		a := postOne(t, click(object{"properties.$event_type": typ, "properties.$elements_chain": test.chain,
+			"properties.$el_text": nil, "properties.$current_url": nil, "properties.$screen_name": "Cart"}))
+		assert.Equal(t, test.want, a.Description, typ)
 	}
 }
 
@@ -410,14 +425,14 @@ func TestLabel_neverContainsTheTextOfANativeView(t *testing.T) {
 			`NotesView:text="s3cret"attr__class="UITextView";UIView`: "Click _uitextlayoutcanvasview",
 		`NotesView:text="s3cret"attr__class="UITextView"attr__ph-label="Notes"`: "Click Notes",
 		`UIPickerTableViewTitledCell:text="s3cret";UIPickerColumnView;` +
-			`UIPickerView:text="s3cret"`: "Click uipickertableviewtitledcell",
-		`UIPickerView:text="s3cret";UIView`:                           "Click uipickerview",
-		`CountryWheel:text="s3cret"attr__class="UIPickerView";UIView`: "Click countrywheel",
-		`UIDatePicker:text="s3cret"`:                                  "Click uidatepicker",
-		`UISlider:text="s3cret"`:                                      "Click uislider",
-		`Volume:text="s3cret"attr__class="UISlider"`:                  "Click volume",
-		`UIStepper:text="s3cret"`:                                     "Click uistepper",
-		`UISwitchModernVisualElement;UISwitch:text="s3cret"`:          "Click uiswitchmodernvisualelement",
+			`UIPickerView:text="s3cret"`: "Click picker",
+		`UIPickerView:text="s3cret";UIView`:                           "Click picker",
+		`CountryWheel:text="s3cret"attr__class="UIPickerView";UIView`: "Click picker",
+		`UIDatePicker:text="s3cret"`:                                  "Click picker",
+		`UISlider:text="s3cret"`:                                      "Click slider",
+		`Volume:text="s3cret"attr__class="UISlider"`:                  "Click slider",
+		`UIStepper:text="s3cret"`:                                     "Click stepper",
+		`UISwitchModernVisualElement;UISwitch:text="s3cret"`:          "Click switch",
 
 		`UIButton:text="Pay now";UIView`:                                                  "Click Pay now",
 		`PayButton:text="Pay now"attr__class="UIButton";UIView`:                           "Click Pay now",

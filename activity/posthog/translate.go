@@ -19,8 +19,12 @@ const (
 	eventAlias       = "$create_alias"
 )
 
-// typeTouch is the apps' word for a click.
-const typeTouch = "touch"
+// interactions maps the types of autocaptured interactions to types of actions. Apps send the last four.
+var interactions = map[string]string{
+	"": activity.TypeClick, "click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange,
+	"touch": activity.TypeClick, "primary_action": activity.TypeClick, "toggle": activity.TypeChange,
+	"value_changed": activity.TypeChange,
+}
 
 // translate returns the meaning of an event, without its time, or the reason for ignoring it; with a
 // reason the event may be incomplete. It modifies e's elements. The result retains no other memory
@@ -45,16 +49,16 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	}
 	switch e.Name {
 	case eventPageview, eventScreen, eventAutocapture:
-		action, ok := action(e)
-		if !ok {
-			return activity.Event{}, intake.ReasonMalformed
+		action, reason := action(e)
+		if reason != "" {
+			return activity.Event{}, reason
 		}
 		out.Action, out.Markable = &action, action.Type == activity.TypeClick && listed.Marks()
 	case eventIdentify, eventSet, eventAlias:
 	default:
 		if mark := listed.Mark(e.Name); mark != "" {
-			action, ok := action(e)
-			if !ok || action.Type != activity.TypeClick {
+			action, reason := action(e)
+			if reason != "" || action.Type != activity.TypeClick {
 				return activity.Event{}, intake.ReasonMalformed
 			}
 			action.Marks = []string{mark}
@@ -72,27 +76,26 @@ func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, st
 	return out, reason
 }
 
-// action describes a page view or an autocapture event. It reports false for an event without
-// the address or the name of its page or screen, and for an unknown type of interaction.
-func action(e *event) (activity.Action, bool) {
+// action describes a page view or an autocapture event, or returns the reason for ignoring it: it lacks
+// the address or the name of its page or screen, or is another kind of interaction, such as a scroll.
+func action(e *event) (a activity.Action, reason string) {
 	p := &e.Properties
 	if e.Name == eventScreen {
-		a := activity.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName))
-		return a, p.ScreenName != ""
+		if p.ScreenName == "" {
+			return a, intake.ReasonMalformed
+		}
+		return activity.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName)), ""
 	}
 	page := e.page()
 	if e.Name == eventPageview {
-		a := activity.NewAction(activity.TypePageview, activity.Target{}, page)
-		return a, a.RawURL != ""
+		if a = activity.NewAction(activity.TypePageview, activity.Target{}, page); a.RawURL == "" {
+			return a, intake.ReasonMalformed
+		}
+		return a, ""
 	}
-	typ := strings.ToLower(cmp.Or(p.EventType, e.EventType, activity.TypeClick))
-	if typ == typeTouch {
-		typ = activity.TypeClick
-	}
-	switch typ {
-	case activity.TypeClick, activity.TypeSubmit, activity.TypeChange:
-	default:
-		return activity.Action{}, false
+	typ := interactions[strings.ToLower(cmp.Or(p.EventType, e.EventType))]
+	if typ == "" {
+		return a, intake.ReasonOther
 	}
 	elements := p.Elements
 	if chained := parseChain(p.Elements[:0], string(cmp.Or(p.ElementsChain, e.ElementsChain))); len(chained) > 0 {
@@ -108,7 +111,7 @@ func action(e *event) (activity.Action, bool) {
 		elements[0].Name = cmp.Or(elements[0].Name, e.InputFieldName)
 	}
 	text := cmp.Or(p.ElText, e.ButtonOrLinkText)
-	return activity.NewAction(typ, element.Target(typ, elements, text), page), true
+	return activity.NewAction(typ, element.Target(typ, elements, text), page), ""
 }
 
 // flatElements returns the element that the fields of a custom destination describe, or none.

@@ -148,9 +148,14 @@ func isField(tag string) bool {
 		"passwordfield", "emailfield", "numberfield")
 }
 
-// isChooser reports whether a native view's text is the value chosen in it.
-func isChooser(view string) bool {
-	return containsAny(view, "picker", "slider", "stepper", "uiswitch")
+// chooser returns the noun for a native view whose text is the value chosen in it, else "".
+func chooser(view string) string {
+	for _, part := range []string{"picker", "slider", "stepper", "uiswitch"} {
+		if strings.Contains(view, part) {
+			return strings.TrimPrefix(part, "ui")
+		}
+	}
+	return ""
 }
 
 func containsAny(s string, parts ...string) bool {
@@ -166,7 +171,7 @@ func isPrivate(elements []Element) bool {
 		case "input", "textarea", "select":
 			return true
 		}
-		if byRole(e, typedRoles) || isField(e.Tag) || isField(e.Class) || isChooser(e.Class) {
+		if byRole(e, typedRoles) || isField(e.Tag) || isField(e.Class) || chooser(e.Class) != "" {
 			return true
 		}
 		if e.ContentEditable != "" && !strings.EqualFold(e.ContentEditable, "false") {
@@ -238,5 +243,5 @@ func noun(e *Element) string {
 	case isTouchable(e):
 		return "button"
 	}
-	return cmp.Or(controlNoun(e), activity.CleanLabel(e.Tag), "element")
+	return cmp.Or(chooser(e.Class), controlNoun(e), activity.CleanLabel(e.Tag), "element")
 }
