@@ -290,10 +290,10 @@ func (f *Intercom) setBody(p *IntercomPart, html string) {
 	}
 }
 
-// show returns a conversation as the API shows it, with the given parts.
+// show returns a conversation as the API shows it, with the given parts or the latest of them.
 func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email bool) object {
 	shown := []object{}
-	for _, p := range parts {
+	for _, p := range parts[max(0, len(parts)-maxIntercomParts):] {
 		shown = append(shown, object{"type": "conversation_part", "id": p.ID, "part_type": p.Type, "body": p.Body,
 			"created_at": p.At.Unix(), "updated_at": p.At.Unix(), "notified_at": p.At.Unix(),
 			"author": f.author(p.AuthorID, email), "attachments": []any{}, "redacted": p.Redacted})
@@ -310,7 +310,7 @@ func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email boo
 		"contacts": object{"type": "contact.list", "contacts": []object{
 			{"type": "contact", "id": c.contactID, "external_id": orNull(contact.ExternalID)}}},
 		"conversation_parts": object{"type": "conversation_part.list", "conversation_parts": shown,
-			"total_count": len(shown)}}
+			"total_count": len(parts)}}
 }
 
 func (f *Intercom) author(id string, email bool) object {

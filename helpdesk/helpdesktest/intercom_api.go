@@ -192,7 +192,7 @@ func (f *Intercom) listConversations(*http.Request) (int, any) {
 const maxIntercomParts = 500
 
 func (f *Intercom) showConversation(_ *http.Request, c *intercomConversation) (int, any) {
-	return http.StatusOK, f.show(c, c.parts[max(0, len(c.parts)-maxIntercomParts):], true)
+	return http.StatusOK, f.show(c, c.parts, true)
 }
 
 func (f *Intercom) deleteConversation(r *http.Request, c *intercomConversation) (int, any) {

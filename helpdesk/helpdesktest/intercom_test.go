@@ -221,6 +221,7 @@ func TestIntercom_showsTheLatest500Parts(t *testing.T) {
 	}
 	_, _, answer := ask(t, fake, "GET", "/conversations/"+id, "2.11", "", nil)
 	assert.Equal(t, 500, strings.Count(answer, `"conversation_part"`))
+	assert.Contains(t, answer, `"total_count":510`)
 	assert.Contains(t, answer, "message 509")
 }
 
