@@ -261,6 +261,8 @@ func (z *Zendesk) update(r *http.Request, ticket *zendeskTicket) (int, any) {
 	err := decodeStrictly(r, &in)
 	comment := in.Ticket.Comment
 	switch {
+	case ticket.status == "closed":
+		return invalidRecord("status", "Status: closed prevents ticket update")
 	case err == nil && in.Ticket.Status == "solved" && z.users[in.Ticket.AssigneeID] != nil:
 		ticket.status = "solved"
 		return z.showTicket(r, ticket)
@@ -271,10 +273,7 @@ func (z *Zendesk) update(r *http.Request, ticket *zendeskTicket) (int, any) {
 	if comment.HTMLBody == "" {
 		html = asHTML(expanded(comment.Body))
 	}
-	switch {
-	case ticket.status == "closed":
-		return invalidRecord("status", "Status: closed prevents ticket update")
-	case strings.TrimSpace(plainText(html)) == "":
+	if strings.TrimSpace(plainText(html)) == "" {
 		return invalidRecord("comment", "Comment: cannot be blank")
 	}
 	public := comment.Public == nil || *comment.Public // public by default

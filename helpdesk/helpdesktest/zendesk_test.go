@@ -113,6 +113,10 @@ func TestZendesk_answersAsTheRealOneDoes(t *testing.T) {
 			method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 404, part: "RecordNotFound"},
 		"a closed ticket": {prepare: func(fake *helpdesktest.Zendesk, ticket string) { fake.SetStatus(ticket, "closed") },
 			method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 422, part: "closed prevents ticket update"},
+		"a closed ticket, to solve": {prepare: func(fake *helpdesktest.Zendesk, ticket string) {
+			fake.SetStatus(ticket, "closed")
+		}, method: "PUT", path: "/api/v2/tickets/ID", status: 422, part: "closed prevents ticket update",
+			body: `{"ticket":{"status":"solved","assignee_id":23000000000001}}`},
 		"a solved ticket": {prepare: func(fake *helpdesktest.Zendesk, ticket string) { fake.SetStatus(ticket, "solved") },
 			method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 200},
 		"its status":   {method: "GET", path: "/api/v2/tickets/ID.json", status: 200, part: `"status":"new"`},
