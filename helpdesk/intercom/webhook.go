@@ -89,12 +89,11 @@ func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk
 	}
 	switch err := json.Unmarshal(body, &n); {
 	case err != nil:
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's body is not a notification of " +
-			"Intercom's in JSON"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the body is not a JSON notification from Intercom"}
 	case n.Type == "" && n.Topic == "":
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook has neither a type nor a topic"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "both type and topic are missing"}
 	case n.Type != "" && n.Type != notificationType:
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: `the webhook's type is not "notification_event"`}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: `type is not "notification_event"`}
 	}
 	return n.event()
 }
@@ -115,10 +114,10 @@ func (n notification) event() (helpdesk.Event, error) {
 	}
 	var item conversation
 	if err := json.Unmarshal(n.Data.Item, &item); err != nil {
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's data.item is not a conversation"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "data.item is not a conversation"}
 	}
 	if _, err := conversationPath("", string(item.ID)); err != nil {
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's data.item.id is missing or not an id"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "data.item.id is missing or not an ID"}
 	}
 	e.ConversationID = string(item.ID)
 	item.describe(&e)

@@ -159,15 +159,14 @@ func ParseTrigger(body []byte) (helpdesk.Event, error) {
 	}
 	switch t.kind {
 	case "":
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "trigger_type is missing; user_message must be the " +
-			"last field"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "trigger_type is missing or comes after user_message"}
 	case TriggerNewTicket, TriggerUserReply:
 	default:
 		return helpdesk.Event{}, nil
 	}
 	if !isID(t.ticketID) {
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "ticket_id must be the ticket's number; user_message " +
-			"must be the last field"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "ticket_id must be the ticket's number and come " +
+			"before user_message"}
 	}
 	event := helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: t.ticketID}
 	if email := strings.TrimSpace(t.email); strings.Contains(email, "@") {
