@@ -72,7 +72,7 @@ func TestContext_isOfOnePersonOverAllSessions(t *testing.T) {
 			got := []string{c.UserID, c.Email, c.Identity, strings.Join(c.SessionIDs, " "), paths(c)}
 			assert.Equal(t, want, got, query)
 			if want[3] == "" {
-				assert.Equal(t, "Nothing is known of what this person did: no activity in the last 1 h.", c.Text)
+				assert.Equal(t, "No activity of this person is known from the last 1 h.", c.Text)
 			} else {
 				assert.NotZero(t, c.LastSeen)
 			}

@@ -46,7 +46,7 @@ func (c *Context) Render(found recent.Records, earlier, maxChars int, ttl time.D
 		room -= n
 	}
 	if c.LastSeen == 0 {
-		c.Text += "Nothing is known of what this person did: no activity in the last " + span(ttl) + "."
+		c.Text += "No activity of this person is known from the last " + span(ttl) + "."
 		return
 	}
 	lines := c.lines(found, last, unverified)

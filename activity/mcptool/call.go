@@ -189,7 +189,7 @@ func (t *tools) liveActivity(productID, userID string, limit int) query {
 
 // emailHint is for an email address that was given as a user ID and is not one: models pass the
 // address that they have.
-const emailHint = "No user with that user_id did anything of late. It is an email address: call " + ContextToolName +
+const emailHint = "No user with that user_id was active recently. It is an email address: call " + ContextToolName +
 	" with it as email instead."
 
 // parseContext decodes the arguments of get_user_context. Each may be a string or a number, and one
