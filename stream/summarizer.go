@@ -47,13 +47,9 @@ type SummarizerOptions struct {
 // Memory is bounded: if a session's model fails for hours, the newest 500 actions
 // and a digest of the earlier ones are kept. An evicted session starts over.
 type Summarizer struct {
-	overwrite    func(ctx context.Context, s Summary) error
-	threshold    int
-	model        func(ctx context.Context, prompt string) (string, error)
-	modelTimeout time.Duration
-	prompt       string
-	logger       *slog.Logger
-	stats        counts[SummarizerStats]
+	overwrite func(ctx context.Context, s Summary) error
+	opts      SummarizerOptions
+	stats     counts[SummarizerStats]
 
 	mu       sync.Mutex
 	sessions *fair.Cache[string, *history] // by product and session id; pinned while being summarized
@@ -86,16 +82,16 @@ func NewSummarizer(overwrite func(ctx context.Context, s Summary) error, opts *S
 	o := *cmp.Or(opts, &SummarizerOptions{})
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(overwrite != nil, "overwrite", "must not be nil")
-	s := &Summarizer{overwrite: overwrite, model: o.Model, logger: cmp.Or(o.Logger, slog.Default()),
-		threshold:    options.Default(&wrong, "Threshold", o.Threshold, DefaultThreshold),
-		modelTimeout: options.Default(&wrong, "ModelTimeout", o.ModelTimeout, DefaultModelTimeout),
-		prompt:       cmp.Or(o.Prompt, DefaultPrompt)}
-	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.Threshold = options.Default(&wrong, "Threshold", o.Threshold, DefaultThreshold)
+	o.ModelTimeout = options.Default(&wrong, "ModelTimeout", o.ModelTimeout, DefaultModelTimeout)
+	o.Prompt = cmp.Or(o.Prompt, DefaultPrompt)
+	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	s.sessions = fair.New[string, *history](&fair.Options{TotalBytes: maxBytes}, nil)
-	return s, nil
+	return &Summarizer{overwrite: overwrite, opts: o,
+		sessions: fair.New[string, *history](&fair.Options{TotalBytes: o.MaxBytes}, nil)}, nil
 }
 
 // Add adds a batch and, if its session has reached the threshold, makes the
@@ -123,7 +119,7 @@ func (s *Summarizer) note(b activity.Batch) *history {
 		h = &history{key: historyKey{b.ProductID, b.SessionID}}
 	}
 	h.add(b, s.kept())
-	due := !h.busy && h.count >= s.threshold
+	due := !h.busy && h.count >= s.opts.Threshold
 	h.busy = h.busy || due
 	s.keep(h)
 	if !due {
@@ -163,7 +159,7 @@ func (s *Summarizer) keep(h *history) {
 // kept returns how many actions of a session to keep beside the digest: none
 // without a model.
 func (s *Summarizer) kept() int {
-	if s.model == nil {
+	if s.opts.Model == nil {
 		return 0
 	}
 	return summary.MaxActions
@@ -188,7 +184,7 @@ func (s *Summarizer) next(ctx context.Context, h *history, d history, ok bool) b
 	if h.erased {
 		return false
 	}
-	if ctx.Err() == nil && (ok || h.seen > d.seen) && h.count >= s.threshold {
+	if ctx.Err() == nil && (ok || h.seen > d.seen) && h.count >= s.opts.Threshold {
 		return true
 	}
 	h.busy = false
@@ -223,7 +219,7 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d history,
 	defer s.mu.Unlock()
 	h.count, h.written = h.seen-d.seen, h.written-d.written
 	h.Cover(h.count, false)
-	if s.model != nil {
+	if s.opts.Model != nil {
 		h.summary = text
 	}
 	return true
@@ -236,16 +232,16 @@ func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, 
 		return
 	}
 	s.stats.add(count)
-	s.logger.Warn("session was not summarized; retrying at its next batch", "result", result,
+	s.opts.Logger.Warn("session was not summarized; retrying at its next batch", "result", result,
 		"product_id", key.product, "session_id", key.session, "err", err)
 }
 
 // text returns the summary of a draft.
 func (s *Summarizer) text(ctx context.Context, d history) (string, error) {
-	if s.model == nil {
+	if s.opts.Model == nil {
 		return d.Extract(), nil
 	}
-	answer, err := summary.Ask(ctx, s.model, s.modelTimeout, d.Prompt(s.prompt, d.summary))
+	answer, err := summary.Ask(ctx, s.opts.Model, s.opts.ModelTimeout, d.Prompt(s.opts.Prompt, d.summary))
 	if err != nil {
 		return "", fmt.Errorf("stream: %w", err)
 	}

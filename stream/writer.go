@@ -104,16 +104,12 @@ type WriterOptions struct {
 // consumer stores a cursor. Batches outside any session cannot be linked: with
 // AwaitLink they are dropped unless they carry a ConversationID.
 type Writer struct {
-	write      func(ctx context.Context, b activity.Batch) error
-	debounce   time.Duration
-	erase      func(ctx context.Context, e Erasure) error // may be nil
-	summarizer *Summarizer
-	awaitLink  bool
-	logger     *slog.Logger
-	stats      counts[WriterStats]
-	scheduler  *schedule.Scheduler[piece]
-	summaries  sync.WaitGroup
-	locks      keylock.Locks[string] // held during each write, erasure and overwrite of a key
+	write     func(ctx context.Context, b activity.Batch) error
+	opts      WriterOptions
+	stats     counts[WriterStats]
+	scheduler *schedule.Scheduler[piece]
+	summaries sync.WaitGroup
+	locks     keylock.Locks[string] // held during each write, erasure and overwrite of a key
 
 	mu    sync.Mutex
 	links links
@@ -133,19 +129,19 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	o := *cmp.Or(opts, &WriterOptions{})
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(write != nil, "write", "must not be nil")
-	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0),
-		summarizer: o.Summarizer, awaitLink: o.AwaitLink, logger: cmp.Or(o.Logger, slog.Default())}
-	maxPending := options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
-	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
-	parkAfter := options.Default(&wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
-	minBackoff, maxBackoff := checkBackoff(&wrong, o.MinBackoff, o.MaxBackoff)
+	o.Debounce = options.Default(&wrong, "Debounce", o.Debounce, 0)
+	o.MaxPending = options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
+	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.ParkAfter = options.Default(&wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
+	o.MinBackoff, o.MaxBackoff = checkBackoff(&wrong, o.MinBackoff, o.MaxBackoff)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	w.links = newLinks(maxBytes)
+	w := &Writer{write: write, opts: o, links: newLinks(o.MaxBytes)}
 	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
-		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
-		GiveUpAfter: parkAfter, Failed: w.failed,
+		Debounce: o.Debounce, Take: w.merge, MaxItems: o.MaxPending, MinBackoff: o.MinBackoff, MaxBackoff: o.MaxBackoff,
+		GiveUpAfter: o.ParkAfter, Failed: w.failed,
 		CanGiveUp: func(pieces []piece, blocking bool) bool { return canFall(deliveriesOf(pieces), blocking) },
 	})
 	return w, nil
@@ -172,7 +168,7 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 		return ctx.Err()
 	}
 	conversationID := w.link(b.SessionID, b.ConversationID)
-	if conversationID == "" && w.awaitLink {
+	if conversationID == "" && w.opts.AwaitLink {
 		w.hold(d)
 		return ctx.Err()
 	}
@@ -277,7 +273,7 @@ func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
 	forwardedAt := waiting[0].batch.ForwardedAt
 	for n = 1; n < len(waiting); n++ {
 		b := waiting[n].batch
-		near := w.debounce > 0 && b.ForwardedAt-forwardedAt <= w.debounce.Seconds()
+		near := w.opts.Debounce > 0 && b.ForwardedAt-forwardedAt <= w.opts.Debounce.Seconds()
 		if actions >= maxMerged || !near && !retried && !waiting[n-1].delivery.More {
 			return n, true
 		}
@@ -380,7 +376,7 @@ func (w *Writer) writeOne(ctx context.Context, key string, b activity.Batch) err
 		return err
 	}
 	w.stats.add(func(s *WriterStats) { s.Written++ })
-	if w.summarizer != nil {
+	if w.opts.Summarizer != nil {
 		w.sumUp(ctx, key, b)
 	}
 	return nil
@@ -389,13 +385,13 @@ func (w *Writer) writeOne(ctx context.Context, key string, b activity.Batch) err
 // applyErasure makes the summarizer forget a person, then calls the Erase function,
 // if any.
 func (w *Writer) applyErasure(ctx context.Context, key string, e Erasure) error {
-	if w.summarizer != nil {
-		w.summarizer.Erase(e)
+	if w.opts.Summarizer != nil {
+		w.opts.Summarizer.Erase(e)
 	}
-	if w.erase == nil {
+	if w.opts.Erase == nil {
 		return nil
 	}
-	return w.exclusively(ctx, key, func() error { return w.erase(ctx, e) })
+	return w.exclusively(ctx, key, func() error { return w.opts.Erase(ctx, e) })
 }
 
 // exclusively calls do while no other call is running for the key, or returns the error
@@ -411,14 +407,14 @@ func (w *Writer) exclusively(ctx context.Context, key string, do func() error) e
 // sumUp passes a written batch to the summarizer. A due summary is made before the
 // next write or, with a model, concurrently with further ones.
 func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
-	h := w.summarizer.note(b)
+	h := w.opts.Summarizer.note(b)
 	if h == nil {
 		return
 	}
 	work := func() {
-		w.summarizer.work(ctx, h, func(do func() error) error { return w.exclusively(ctx, key, do) })
+		w.opts.Summarizer.work(ctx, h, func(do func() error) error { return w.exclusively(ctx, key, do) })
 	}
-	if w.summarizer.model == nil {
+	if w.opts.Summarizer.opts.Model == nil {
 		work()
 		return
 	}
@@ -444,11 +440,11 @@ func (w *Writer) failed(key string, err error, pause time.Duration) {
 	product, session, _ := strings.Cut(key, "\x00session\x00")
 	if schedule.IsPermanent(err) {
 		w.stats.add(func(s *WriterStats) { s.Refused++ })
-		w.logger.Error("write was refused; the batch is passed over", "product_id", product, "session_id", short(session),
-			"err", err)
+		w.opts.Logger.Error("write was refused; the batch is passed over", "product_id", product,
+			"session_id", short(session), "err", err)
 		return
 	}
 	w.stats.add(func(s *WriterStats) { s.Failures++ })
-	w.logger.Warn("write failed", "product_id", product, "session_id", short(session), "again_in",
+	w.opts.Logger.Warn("write failed", "product_id", product, "session_id", short(session), "again_in",
 		pause.Round(time.Millisecond), "err", err)
 }
