@@ -98,37 +98,32 @@ func provisionedNames(productID string) [2]string {
 // far; call it again to continue. Missing objects are no error. The result has no
 // secrets.
 func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Provisioned, error) {
-	var done Provisioned
+	p := provisioner{client: c, dryRun: dryRun}
 	webhooks, triggers, err := c.objects(ctx)
-	if err != nil {
-		return done, err
-	}
-	remove := func(object, name, id string) error {
-		if !dryRun {
-			if err := c.remove(ctx, "remove "+object, "/api/v2/"+object+"s/"+url.PathEscape(id)); err != nil {
-				return err
-			}
+	remove := func(object, name, id string) {
+		if err == nil {
+			err = p.step(Step{Object: object, Name: name, ID: id, Change: Removed}, func(*Step) error {
+				return c.remove(ctx, "remove "+object, "/api/v2/"+object+"s/"+url.PathEscape(id))
+			})
 		}
-		done.Steps = append(done.Steps, Step{Object: object, Name: name, ID: id, Change: Removed})
-		return nil
 	}
 	for _, name := range provisionedNames(productID) {
 		for _, t := range triggers { // a webhook cannot be removed while a trigger calls it
-			if t.Title == name && err == nil {
-				err = remove("trigger", name, strconv.FormatInt(t.ID, 10))
+			if t.Title == name {
+				remove("trigger", name, strconv.FormatInt(t.ID, 10))
 			}
 		}
 		for _, w := range webhooks {
-			if w.Name == name && err == nil {
-				err = remove("webhook", name, w.ID)
+			if w.Name == name {
+				remove("webhook", name, w.ID)
 			}
 		}
 	}
-	return done, err
+	return p.done, err
 }
 
-// provisioner is one call of Provision: the objects that the account had when it began, and the
-// steps so far. It does not see objects that are made during the call.
+// provisioner is one call of Provision or Remove: the objects that the account had when it began, and
+// the steps so far. It does not see objects that are made during the call.
 type provisioner struct {
 	client   *Client
 	dryRun   bool
@@ -143,11 +138,11 @@ type provisioner struct {
 func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	wanted func(title, webhookID string) Trigger) error {
 	webhook, err := p.webhook(ctx, endpoint, name)
-	if err != nil || webhook.ID == "" {
-		if err == nil {
-			p.step("trigger", name, "", Created, "")
-		}
+	switch {
+	case err != nil:
 		return err
+	case p.dryRun && webhook.ID == "":
+		return p.step(Step{Object: "trigger", Name: name, Change: Created}, nil)
 	}
 	secret, err := p.client.SigningSecret(ctx, webhook.ID)
 	if err != nil {
@@ -157,44 +152,39 @@ func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	return p.trigger(ctx, wanted(name, webhook.ID))
 }
 
-// step records an object that was handled.
-func (p *provisioner) step(object, name, id string, change Change, problem string) {
-	p.done.Steps = append(p.done.Steps, Step{Object: object, Name: name, ID: id, Change: change, Problem: problem})
-}
-
-// webhook ensures that a webhook exists and returns it, without an ID if a dry run would create
-// it.
-func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Webhook, err error) {
-	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
-		w = p.webhooks[i]
-		p.step("webhook", w.Name, w.ID, Unchanged, w.problem())
-		return w, nil
-	}
-	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Name == name }); i >= 0 {
-		w = p.webhooks[i]
-		return w, p.move(ctx, w, endpoint)
-	}
-	if !p.dryRun {
-		if w, err = p.client.CreateWebhook(ctx, name, endpoint); err != nil {
-			return w, err
-		}
-	}
-	p.step("webhook", name, w.ID, Created, "")
-	return w, nil
-}
-
-// move gives a webhook another address. Its secret stays.
-func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) error {
-	if !p.dryRun {
-		err := p.client.api.Do(ctx, helpdesk.Request{Op: "move webhook", Method: http.MethodPatch,
-			Path: "/api/v2/webhooks/" + url.PathEscape(w.ID),
-			Body: map[string]any{"webhook": map[string]string{"endpoint": endpoint}}}, nil)
-		if err != nil {
+// step records a step. Unless this is a dry run, it makes the step's change first, which sets the ID of an
+// object that is created.
+func (p *provisioner) step(s Step, change func(*Step) error) error {
+	if !p.dryRun && s.Change != Unchanged {
+		if err := change(&s); err != nil {
 			return err
 		}
 	}
-	p.step("webhook", w.Name, w.ID, Moved, w.problem())
+	p.done.Steps = append(p.done.Steps, s)
 	return nil
+}
+
+// webhook ensures that a webhook exists and returns it, without an ID if a dry run would create
+// it. The secret of one that gets another address stays.
+func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Webhook, err error) {
+	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
+		w = p.webhooks[i]
+		return w, p.step(Step{"webhook", w.Name, w.ID, Unchanged, w.problem()}, nil)
+	}
+	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Name == name }); i >= 0 {
+		w = p.webhooks[i]
+		return w, p.step(Step{"webhook", w.Name, w.ID, Moved, w.problem()}, func(*Step) error {
+			return p.client.api.Do(ctx, helpdesk.Request{Op: "move webhook", Method: http.MethodPatch,
+				Path: "/api/v2/webhooks/" + url.PathEscape(w.ID),
+				Body: map[string]any{"webhook": map[string]string{"endpoint": endpoint}}}, nil)
+		})
+	}
+	err = p.step(Step{Object: "webhook", Name: name, Change: Created}, func(s *Step) (err error) {
+		w, err = p.client.CreateWebhook(ctx, name, endpoint)
+		s.ID = w.ID
+		return err
+	})
+	return w, err
 }
 
 // trigger ensures that a trigger exists. One that makes the same call stays unchanged,
@@ -202,19 +192,13 @@ func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) erro
 func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
 		found := p.triggers[i]
-		p.step("trigger", found.Title, strconv.FormatInt(found.ID, 10), Unchanged, found.differs(wanted))
-		return nil
+		return p.step(Step{"trigger", found.Title, strconv.FormatInt(found.ID, 10), Unchanged, found.differs(wanted)}, nil)
 	}
-	id := ""
-	if !p.dryRun {
+	return p.step(Step{Object: "trigger", Name: wanted.Title, Change: Created}, func(s *Step) error {
 		created, err := p.client.CreateTrigger(ctx, wanted)
-		if err != nil {
-			return err
-		}
-		id = strconv.FormatInt(created.ID, 10)
-	}
-	p.step("trigger", wanted.Title, id, Created, "")
-	return nil
+		s.ID = strconv.FormatInt(created.ID, 10)
+		return err
+	})
 }
 
 // problem returns the first difference that keeps a webhook from being called as required, or
