@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/keylock"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -112,7 +113,7 @@ type Writer struct {
 	locks     keylock.Locks[string] // held during each write, erasure and overwrite of a key
 
 	mu    sync.Mutex
-	links links
+	links *fair.Cache[string, *link] // of sessions; the least recently used are evicted first
 }
 
 // piece is a delivery that waits to be written.
@@ -138,7 +139,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	w := &Writer{write: write, opts: o, links: newLinks(o.MaxBytes)}
+	w := &Writer{write: write, opts: o, links: fair.New[string, *link](&fair.Options{TotalBytes: o.MaxBytes}, nil)}
 	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
 		Debounce: o.Debounce, Take: w.merge, MaxItems: o.MaxPending, MinBackoff: o.MinBackoff, MaxBackoff: o.MaxBackoff,
 		GiveUpAfter: o.ParkAfter, Failed: w.failed,
@@ -183,11 +184,7 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 		return ctx.Err()
 	}
 	of := activity.Batch{ProductID: e.ProductID, SessionID: d.SessionID, UserID: e.UserID}
-	if d.SessionID != "" {
-		w.mu.Lock()
-		w.links.forget(d.SessionID)
-		w.mu.Unlock()
-	}
+	w.unlink(d.SessionID)
 	return w.queue(ctx, piece{delivery: d, batch: of, erasure: &e})
 }
 
@@ -210,30 +207,14 @@ func (w *Writer) hold(d *Delivery) {
 		return w.link(b.SessionID, b.ConversationID) != ""
 	})
 	w.mu.Lock()
-	l := w.links.of(sessionID)
+	l := w.linkOf(sessionID)
 	l.resume = resume
-	w.links.put(sessionID, l)
+	w.keepLink(sessionID, l)
 	isLinked := l.conversationID != ""
 	w.mu.Unlock()
 	if isLinked { // in the meantime
 		resume()
 	}
-}
-
-// link returns the conversation of a session, if known, after linking a session without one to the
-// given conversation, if any; without a session it returns that one. A new link resumes the held
-// deliveries.
-func (w *Writer) link(sessionID, conversationID string) (linkedTo string) {
-	if sessionID == "" {
-		return conversationID
-	}
-	w.mu.Lock()
-	linkedTo, resume := w.links.link(sessionID, conversationID)
-	w.mu.Unlock()
-	if resume != nil {
-		resume()
-	}
-	return linkedTo
 }
 
 // linked returns the batch with the conversation set in it and in each action.
