@@ -56,16 +56,13 @@ func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 	return nil
 }
 
-// errNoErasure is returned for a delivery that is not an erasure.
-var errNoErasure = errors.New("no erasure")
-
 // Erasure returns the erasure in a delivery of type "erase", reduced to the delivery's
 // session, or an error if the entry has none. In the delivery without a session, Kept lists
 // the sessions that the entry does not erase.
 func (d *Delivery) Erasure() (Erasure, error) {
 	e := Erasure{}
 	if d.Type != feed.Erase {
-		return e, errNoErasure
+		return e, errors.New("no erasure")
 	}
 	if err := d.Decode(&e); err != nil {
 		return e, err

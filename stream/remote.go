@@ -357,7 +357,7 @@ func (c *connection) receive(e *sse.Event) {
 		event = feed.Event{Kind: feed.TooLarge, Message: Message{ID: id}}
 	case name == feed.Erase:
 		event.Message = feed.NewErase(id, e.Data)
-	case isEntry(e):
+	case e.Data != nil && (name == "" || name == "message"): // an entry of the log
 		event.Message = feed.NewMessage(id, e.Data)
 	default:
 		c.call.after = id
@@ -367,9 +367,4 @@ func (c *connection) receive(e *sse.Event) {
 	if c.hand(event) && event.Kind != feed.CaughtUp {
 		c.call.after = id
 	}
-}
-
-// isEntry reports whether an event is an entry of the log.
-func isEntry(e *sse.Event) bool {
-	return e.Data != nil && (len(e.Event) == 0 || string(e.Event) == "message")
 }

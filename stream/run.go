@@ -61,7 +61,8 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream: load cursor: %w; remove it to start at Since", err)
 	}
-	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
+	finished := func(_ string, deliveries []*Delivery, err error) { r.finish(err, deliveries...) }
+	r.scheduler = schedule.New(r.handle, finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
 		GiveUpAfter: c.opts.ParkAfter, CanGiveUp: canFall, Failed: r.failed,
 	})
@@ -381,9 +382,6 @@ func (r *run) call(ctx context.Context, d *Delivery) error {
 type malformedError struct{ error }
 
 var errNoType = &malformedError{errors.New("no JSON object with a type")}
-
-// finished is called by the scheduler, once for each entry, when it is handled or given up.
-func (r *run) finished(_ string, deliveries []*Delivery, err error) { r.finish(err, deliveries...) }
 
 // failed is called by the scheduler for every failure of a handler.
 func (r *run) failed(key string, err error, pause time.Duration) {

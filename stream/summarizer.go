@@ -118,7 +118,12 @@ func (s *Summarizer) note(b activity.Batch) *history {
 	if !known {
 		h = &history{key: historyKey{b.ProductID, b.SessionID}}
 	}
-	h.add(b, s.kept())
+	h.add(b)
+	if s.opts.Model != nil {
+		h.Keep(summary.MaxActions)
+	} else {
+		h.Keep(0) // all in the digest
+	}
 	due := !h.busy && h.count >= s.opts.Threshold
 	h.busy = h.busy || due
 	s.keep(h)
@@ -156,20 +161,13 @@ func (s *Summarizer) keep(h *history) {
 	s.sessions.Trim(h.key.product)
 }
 
-// kept returns how many actions of a session to keep beside the digest: none
-// without a model.
-func (s *Summarizer) kept() int {
-	if s.opts.Model == nil {
-		return 0
-	}
-	return summary.MaxActions
-}
-
 // work makes summaries of a session until none is due, or until one fails and no
 // batch has arrived in the meantime. It calls overwrite inside exclusively.
 func (s *Summarizer) work(ctx context.Context, h *history, exclusively func(do func() error) error) {
 	for again := true; again; {
-		d := s.draft(h)
+		s.mu.Lock()
+		d := *h // a draft: batches can still be added to h
+		s.mu.Unlock()
 		ok := s.summarize(ctx, h, d, exclusively)
 		again = s.next(ctx, h, d, ok)
 	}
@@ -265,8 +263,8 @@ type history struct {
 	summary.History
 }
 
-// add adds a batch, and keeps the newest actions, kept of them, beside the digest.
-func (h *history) add(b activity.Batch, kept int) {
+// add adds a batch.
+func (h *history) add(b activity.Batch) {
 	h.email = cmp.Or(b.Email, h.email)
 	h.written += len(b.Actions)
 	for _, a := range b.Actions {
@@ -278,7 +276,6 @@ func (h *history) add(b activity.Batch, kept int) {
 		h.History.Add(a.Action)
 		h.seen, h.count = h.seen+1, h.count+1
 	}
-	h.History.Keep(kept)
 }
 
 // size returns the approximate memory of the history, in bytes.
@@ -293,12 +290,4 @@ func (h *history) size() int64 {
 		size += fair.Size(len(a.Title)) + fair.Size(len(a.Text)) + fair.Size(len(a.URL))
 	}
 	return size
-}
-
-// draft returns a copy of the history to summarize, so that batches can still be
-// added.
-func (s *Summarizer) draft(h *history) history {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return *h
 }

@@ -140,7 +140,8 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 		return nil, err
 	}
 	w := &Writer{write: write, opts: o, links: fair.New[string, *link](&fair.Options{TotalBytes: o.MaxBytes}, nil)}
-	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
+	finished := func(_ string, pieces []piece, err error) { acknowledge(err, deliveriesOf(pieces)...) }
+	w.scheduler = schedule.New(w.work, finished, schedule.Options[piece]{
 		Debounce: o.Debounce, Take: w.merge, MaxItems: o.MaxPending, MinBackoff: o.MinBackoff, MaxBackoff: o.MaxBackoff,
 		GiveUpAfter: o.ParkAfter, Failed: w.failed,
 		CanGiveUp: func(pieces []piece, blocking bool) bool { return canFall(deliveriesOf(pieces), blocking) },
@@ -277,16 +278,13 @@ func (w *Writer) SessionLinked(ctx context.Context, sessionID, conversationID st
 		return err
 	}
 	if sessionID == "" || conversationID == "" {
-		return errEmptyLink
+		return errors.New("stream: a link needs a session ID and a conversation ID")
 	}
 	if linked := w.link(sessionID, conversationID); linked != conversationID {
 		return &LinkError{SessionID: sessionID, ConversationID: linked}
 	}
 	return nil
 }
-
-// errEmptyLink reports a link without a session or a conversation.
-var errEmptyLink = errors.New("stream: a link needs a session ID and a conversation ID")
 
 // LinkError reports that a session is linked to another conversation.
 type LinkError struct {
@@ -400,11 +398,6 @@ func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
 		return
 	}
 	w.summaries.Go(work)
-}
-
-// finished acknowledges written pieces, or gives failed ones back.
-func (w *Writer) finished(_ string, pieces []piece, err error) {
-	acknowledge(err, deliveriesOf(pieces)...)
 }
 
 // deliveriesOf returns the deliveries of pieces, in order.

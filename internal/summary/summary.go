@@ -125,9 +125,6 @@ func (h History) Prompt(instructions, before string) string {
 	return p.String()
 }
 
-// errEmptyAnswer means that a model returned nothing.
-var errEmptyAnswer = errors.New("the model's answer is empty")
-
 // Ask returns the model's answer, trimmed and cut to MaxLength characters. An empty answer is
 // an error. It calls the model once, and blocks until the model returns: the model must respect
 // the context, which ends after timeout.
@@ -141,7 +138,7 @@ func Ask(ctx context.Context, model func(ctx context.Context, prompt string) (st
 	}
 	answer = strings.TrimSpace(answer)
 	if answer == "" {
-		return "", errEmptyAnswer
+		return "", errors.New("the model's answer is empty")
 	}
 	if runes := []rune(answer); len(runes) > MaxLength {
 		answer = strings.TrimSpace(string(runes[:MaxLength]))
