@@ -16,7 +16,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/prompt"
-	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/internal/weblink"
 )
 
@@ -99,37 +98,31 @@ func (j *job) sessionsFor(batch []message) []session {
 // ErrNoReply is returned by [Options.Reply] to leave a message to human agents.
 var ErrNoReply = errors.New("connector: the message is not to be answered")
 
-// errNoAnswer reports a reply without text.
-var errNoAnswer = errors.New("connector: the reply is empty")
-
-// withModel calls ask, which asks a model about a conversation, when it is the caller's turn. The
-// caller waits first in this process, at no cost to storage, and then for the leases that bound
-// the calls of all servers. The error is ask's, ctx's or the storage's.
-func (d *delivery) withModel(ctx context.Context, of Link, ask func(context.Context) error) error {
+// askModel calls ask, which asks a model about a conversation, when it is the caller's turn, and returns
+// the answer. The caller waits first in this process, at no cost to storage, and then for the leases that
+// bound the calls of all servers. The wait does not count toward a timeout that ask sets. The error is
+// ask's, ctx's or the storage's.
+func (d *delivery) askModel(ctx context.Context, of Link,
+	ask func(context.Context) (string, error)) (answer string, err error) {
 	if err := d.modelCalls.Acquire(ctx, 1); err != nil {
-		return err
+		return "", err
 	}
 	defer d.modelCalls.Release(1)
-	return d.store.withModelLeases(ctx, d.productID, of, ask)
+	return d.store.askModel(ctx, d.productID, of, ask)
 }
 
-// withModelLeases calls ask, which asks a model about a conversation. Over all servers, one call per
-// conversation and four per product run at a time. It waits for both leases, and the function's
-// context ends with them.
-func (s *store) withModelLeases(ctx context.Context, productID string, of Link, ask func(context.Context) error) error {
-	return document.WithOne(ctx, s.docs, productID, []string{modelLease + of.key()}, func(ctx context.Context) error {
-		return document.WithOne(ctx, s.docs, productID, modelLeases, ask)
+// askModel calls ask, which asks a model about a conversation, and returns the answer. Over all servers,
+// one call per conversation and four per product run at a time. It waits for both leases, and the
+// function's context ends with them.
+func (s *store) askModel(ctx context.Context, productID string, of Link,
+	ask func(context.Context) (string, error)) (answer string, err error) {
+	err = document.WithOne(ctx, s.docs, productID, []string{modelLease + of.key()}, func(ctx context.Context) error {
+		return document.WithOne(ctx, s.docs, productID, modelLeases, func(ctx context.Context) (err error) {
+			answer, err = ask(ctx)
+			return err
+		})
 	})
-}
-
-// summarize returns a model's summary of a session of a conversation. The wait for a turn does
-// not count toward the model's timeout.
-func (d *delivery) summarize(ctx context.Context, of Link, prompt string) (text string, err error) {
-	err = d.withModel(ctx, of, func(ctx context.Context) (err error) {
-		text, err = summary.Ask(ctx, d.opts.Model, summary.Timeout, prompt)
-		return err
-	})
-	return text, err
+	return answer, err
 }
 
 // reply answers a question from the activity of the askers' sessions. It uses claimed identities
@@ -149,17 +142,16 @@ func (d *delivery) reply(ctx context.Context, q Question, askers []helpdesk.Cont
 	if q.Actions, err = d.store.actions(ctx, q.ProductID, of, sessions); err != nil {
 		return "", err
 	}
-	err = d.withModel(ctx, of, func(ctx context.Context) (err error) {
+	text, err = d.askModel(ctx, of, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, replyTime)
 		defer cancel()
-		text, err = d.opts.Reply(ctx, q)
-		return err
+		return d.opts.Reply(ctx, q)
 	})
 	if err != nil {
 		return "", fmt.Errorf("connector: compose the reply: %w", err)
 	}
 	if text = strings.TrimSpace(text); text == "" {
-		return "", errNoAnswer
+		return "", errors.New("connector: the reply is empty")
 	}
 	return text, nil
 }

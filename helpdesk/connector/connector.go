@@ -44,6 +44,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -195,10 +196,11 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	if err := m.Err(); err != nil {
 		return nil, err
 	}
-	var err error
-	if c.store, err = newStore(log, o.TTL); err != nil {
+	dir, err := directory.New(log.Documents(), o.TTL)
+	if err != nil {
 		return nil, err
 	}
+	c.store = &store{log: log, docs: log.Documents(), dir: dir, ttl: max(24*time.Hour, 2*o.TTL)}
 	c.linker = &linker{store: c.store, products: products, links: c.metrics.links}
 	c.assisted = &assisted{metrics: &c.metrics, meter: o.Meter, logger: c.logger}
 	return c, nil

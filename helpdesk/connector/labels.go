@@ -89,9 +89,6 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
 	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
-// errBusy reports that too many other requests wait for the model for it to answer in time.
-var errBusy = errors.New("connector: too many others wait for the model")
-
 // labels returns labels for a session in a conversation, never nil. Any failure leads to the
 // configured ones. A session whose activity a model may not see is treated as one without
 // actions. The model is asked under the same leases as for summaries and replies, and not at all
@@ -112,14 +109,12 @@ func (c *Connector) labels(ctx context.Context, productID string, of Link, produ
 	if err != nil || len(actions) == 0 {
 		return configured
 	}
-	var answer string
-	err = c.store.withModelLeases(ctx, productID, of, func(ctx context.Context) (err error) {
+	answer, err := c.store.askModel(ctx, productID, of, func(ctx context.Context) (string, error) {
 		if time.Now().After(latest) {
-			return errBusy
+			return "", errors.New("connector: too many others wait for the model")
 		}
-		answer, err = c.opts.Model(ctx, prompt.New(labelInstructions)+
+		return c.opts.Model(ctx, prompt.New(labelInstructions)+
 			"\nThe user's last actions, oldest first:\n"+prompt.Data(maxMessage, actions...))
-		return err
 	})
 	if err != nil {
 		c.logger.Warn("no labels were suggested", "product_id", productID, "session_id", sessionID, "err", err)

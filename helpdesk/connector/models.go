@@ -26,7 +26,10 @@ func (j *job) draft(s *step, of session) {
 		switch {
 		case err != nil:
 		case vouched:
-			done.Text, err = d.summarize(ctx, l.link(), of.Prompt(summary.DefaultInstructions, of.lastSummary()))
+			done.Text, err = d.askModel(ctx, l.link(), func(ctx context.Context) (string, error) {
+				prompt := of.Prompt(summary.DefaultInstructions, of.lastSummary())
+				return summary.Ask(ctx, d.opts.Model, summary.Timeout, prompt)
+			})
 		default:
 			done.Text, done.Extracted = of.Extract(), true
 		}

@@ -448,7 +448,11 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		assert.Empty(t, model.prompts, "by then, the model would have been cut off")
 
 		held = musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+of.key(), time.Hour))
-		go func() { _, _ = d.newDelivery("acme").summarize(t.Context(), of, "Summarize") }()
+		go func() {
+			_, _ = d.newDelivery("acme").askModel(t.Context(), of, func(ctx context.Context) (string, error) {
+				return d.opts.Model(ctx, "Summarize")
+			})
+		}()
 		time.Sleep(time.Minute)
 		assert.Empty(t, model.prompts)
 		require.NoError(t, held.Release(t.Context()))

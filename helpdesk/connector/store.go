@@ -71,12 +71,6 @@ type store struct {
 	complaints outage.Pace // of all products
 }
 
-// newStore returns the store over a log whose sessions are remembered for sessionTTL.
-func newStore(log eventlog.Log, sessionTTL time.Duration) (*store, error) {
-	dir, err := directory.New(log.Documents(), sessionTTL)
-	return &store{log: log, docs: log.Documents(), dir: dir, ttl: max(24*time.Hour, 2*sessionTTL)}, err
-}
-
 // now returns the time by the clock of the log's IDs, without a monotonic part. Times in
 // documents are by that clock, so that servers whose clocks differ agree; due times in memory
 // are by this host's.
