@@ -45,7 +45,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/directory"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
@@ -146,9 +145,6 @@ type Options struct {
 	// before the webhook that brought the choice is answered, and must return
 	// within a second. By default the label is answered like any other message.
 	Guide func(ctx context.Context, g proactive.Guidance) error
-	// LeaseTTL is how long a server that has died keeps the lease of its
-	// conversations; document.DefaultLeaseTTL.
-	LeaseTTL time.Duration
 	// Meter counts the notes of actions, the summaries and the offers that are
 	// made; nil for none.
 	Meter tracing.Meter
@@ -186,7 +182,6 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	m.Require(log != nil, "log", "must not be nil")
 	m.Require(products != nil, "products", "must not be nil")
 	o.TTL = options.Default(&m, "TTL", o.TTL, activity.DefaultTTL)
-	o.LeaseTTL = options.Default(&m, "LeaseTTL", o.LeaseTTL, document.DefaultLeaseTTL)
 	if o.Reply == nil && o.Model != nil {
 		o.Reply = func(ctx context.Context, q Question) (string, error) { return o.Model(ctx, q.prompt()) }
 	}

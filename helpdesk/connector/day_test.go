@@ -98,7 +98,7 @@ func newDay(t *testing.T, seed uint64) *day {
 	notes.SummaryThreshold = []int{0, 5, 20}[d.rng.IntN(3)]
 	d.desk.size = []int{0, 150, 1000}[d.rng.IntN(3)]
 	d.product = Product{Desks: []Desk{{"zendesk", d.desk}}, Notes: notes}
-	d.opts = Options{LeaseTTL: 3 * time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	d.opts = Options{Logger: slog.New(slog.DiscardHandler)}
 	d.service = newService(t, log, d.product, &d.opts)
 	d.behave(rand.New(rand.NewPCG(seed, 12)))
 	return d

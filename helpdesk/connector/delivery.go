@@ -99,7 +99,7 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 			d.mu.Lock()
 			d.seeking = true
 			d.mu.Unlock()
-			err := document.WithLease(ctx, d.store.docs, d.productID, leaseName, d.opts.LeaseTTL, d.lead)
+			err := document.WithLease(ctx, d.store.docs, d.productID, leaseName, document.DefaultLeaseTTL, d.lead)
 			if err != nil && !errors.Is(err, errIdle) {
 				return err
 			}

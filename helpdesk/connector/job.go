@@ -437,8 +437,8 @@ func (j *job) note(ctx context.Context, id string, s *step) (o outcome) {
 // Its outcome updates the account, unless ctx has ended: then it says nothing about the
 // desk.
 func (j *job) request(ctx context.Context, of class, do func(ctx context.Context) error) error {
-	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
-		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
+	if time.Until(j.lease.Until()) <= document.DefaultLeaseTTL/3 {
+		return &pausedError{wait: document.DefaultLeaseTTL / 6, account: true}
 	}
 	if err := j.permit(of); err != nil {
 		return err

@@ -211,7 +211,7 @@ func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 // note.
 func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() error) {
 	s := newLinks(t)
-	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
+	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", document.DefaultLeaseTTL))
 	d = newDesk()
 	delivery := s.newDelivery("acme")
 	j = &job{d: delivery, lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
@@ -273,9 +273,9 @@ func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
 // A server begins no request once its lease may be over, even if it has not noticed.
 func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, lease, d, note := newJob(t)
+		_, lease, d, note := newJob(t)
 		require.NoError(t, note())
-		time.Sleep(j.d.opts.LeaseTTL*2/3 + time.Nanosecond)
+		time.Sleep(document.DefaultLeaseTTL*2/3 + time.Nanosecond)
 		require.ErrorAs(t, note(), new(*pausedError))
 		require.NoError(t, lease.Renew(t.Context()))
 		require.NoError(t, note())

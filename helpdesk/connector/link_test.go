@@ -63,8 +63,8 @@ func (s *service) waiting(t testing.TB) []document.Document {
 }
 
 func TestNew_reportsEveryMistake(t *testing.T) {
-	_, err := New(nil, nil, &Options{TTL: -1, LeaseTTL: -1})
-	assert.ElementsMatch(t, []string{"connector.log", "connector.products", "connector.TTL", "connector.LeaseTTL"},
+	_, err := New(nil, nil, &Options{TTL: -1})
+	assert.ElementsMatch(t, []string{"connector.log", "connector.products", "connector.TTL"},
 		musttest.Mistakes(t, err))
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
@@ -171,7 +172,7 @@ func (j *job) claimOffer(ctx context.Context, s *step) error {
 		}
 	}
 	// A server that got the lease later may find a match that another one has handled.
-	if j.owned.Sub(s.match.at) < j.d.opts.LeaseTTL/3 || reason == assistance.Offered {
+	if j.owned.Sub(s.match.at) < document.DefaultLeaseTTL/3 || reason == assistance.Offered {
 		j.d.assisted.decided(j.d.productID, j.lane.link(), s.match, reason)
 	}
 	for _, effect := range effects {
