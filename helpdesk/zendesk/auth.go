@@ -72,7 +72,7 @@ func (c *Client) mint(ctx context.Context) (string, error) {
 		AccessToken string `json:"access_token"`
 	}
 	err := c.tokens.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens",
-		Body: map[string]string{"grant_type": "client_credentials", "client_id": c.config.OAuthClientID,
+		Body: object{"grant_type": "client_credentials", "client_id": c.config.OAuthClientID,
 			"client_secret": c.config.OAuthClientSecret, "scope": "read write"}}, &answer)
 	if err == nil && answer.AccessToken == "" {
 		err = &helpdesk.APIError{Desk: Name, Op: opToken, Err: errors.New("the answer has no access_token")}

@@ -92,13 +92,6 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true,
 			Err: errors.New("the conversation's id is not a ticket's")}
 	}
-	type comment struct {
-		HTMLBody string `json:"html_body"`
-		Public   bool   `json:"public"`
-	}
-	type ticket struct {
-		Comment comment `json:"comment"`
-	}
 	var answer struct {
 		Audit struct {
 			AuthorID int64 `json:"author_id"`
@@ -108,8 +101,7 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 			} `json:"events"`
 		} `json:"audit"`
 	}
-	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
-		ConversationID: ticketID, Body: map[string]ticket{"ticket": {comment{render(text), public}}}}, &answer)
+	err := c.update(ctx, op, ticketID, object{"comment": object{"html_body": render(text), "public": public}}, &answer)
 	if err != nil {
 		return "", c.refusal(ctx, ticketID, public, err)
 	}
@@ -122,6 +114,15 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 		}
 	}
 	return "", nil // written, but Zendesk did not return its ID
+}
+
+// object is the JSON of a request.
+type object map[string]any
+
+// update changes fields of a ticket.
+func (c *Client) update(ctx context.Context, op, ticketID string, fields object, answer any) error {
+	return c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
+		ConversationID: ticketID, Body: object{"ticket": fields}}, answer)
 }
 
 // ticket holds the fields of a ticket that are used.

@@ -165,7 +165,7 @@ func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 		return nil
 	}
 	err = c.api.Do(ctx, helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
-		Body: map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
+		Body: object{"ticket_id": number, "html_body": redacted(body)}}, nil)
 	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		failed.OneConversation = failed.Status == http.StatusForbidden // notes may still be written
 	}

@@ -176,7 +176,7 @@ func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Web
 		return w, p.step(Step{"webhook", w.Name, w.ID, Moved, w.problem()}, func(*Step) error {
 			return p.client.api.Do(ctx, helpdesk.Request{Op: "move webhook", Method: http.MethodPatch,
 				Path: "/api/v2/webhooks/" + url.PathEscape(w.ID),
-				Body: map[string]any{"webhook": map[string]string{"endpoint": endpoint}}}, nil)
+				Body: object{"webhook": object{"endpoint": endpoint}}}, nil)
 		})
 	}
 	err = p.step(Step{Object: "webhook", Name: name, Change: Created}, func(s *Step) (err error) {

@@ -13,7 +13,6 @@ import (
 //
 // See https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#create-ticket.
 func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (helpdesk.Rehearsal, error) {
-	type object map[string]any
 	var answer struct {
 		Ticket struct {
 			ID          json.Number `json:"id"`
@@ -83,7 +82,5 @@ func (c *Client) solve(ctx context.Context, ticketID string) error {
 	if err != nil {
 		return err
 	}
-	solved := map[string]any{"status": "solved", "assignee_id": self}
-	return c.api.Do(ctx, helpdesk.Request{Op: "solve ticket", Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
-		ConversationID: ticketID, Body: map[string]any{"ticket": solved}}, nil)
+	return c.update(ctx, "solve ticket", ticketID, object{"status": "solved", "assignee_id": self}, nil)
 }
