@@ -3,6 +3,7 @@ package recent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -94,7 +95,27 @@ func appendRecord(dst []byte, a *activity.Action) ([]byte, error) {
 	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
 		return dst, fmt.Errorf("recent: encode action: invalid timestamp %g", a.TimestampStart)
 	}
-	dst = jsontext.AppendField(a.AppendHead(dst), jsontext.RawURLField, a.RawURL)
+	dst = jsontext.AppendField(dst, `{"type":`, a.Type)
+	dst = jsontext.AppendField(dst, `,"title":`, a.Title)
+	dst = jsontext.AppendField(dst, jsontext.DescriptionField, a.Description)
+	if len(a.Properties) > 0 {
+		before := `,"properties":{`
+		for _, name := range slices.Sorted(maps.Keys(a.Properties)) {
+			dst = jsontext.AppendField(dst, before, name)
+			dst = jsontext.AppendField(dst, ":", a.Properties[name])
+			before = ","
+		}
+		dst = append(dst, '}')
+	}
+	before := jsontext.MarksField
+	for _, mark := range a.Marks {
+		dst = jsontext.AppendField(dst, before, mark)
+		before = ","
+	}
+	if len(a.Marks) > 0 {
+		dst = append(dst, ']')
+	}
+	dst = jsontext.AppendField(dst, jsontext.RawURLField, a.RawURL)
 	if a.CanonicalURL != a.RawURL {
 		dst = jsontext.AppendField(dst, jsontext.CanonicalURLField, a.CanonicalURL)
 	}

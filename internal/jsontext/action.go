@@ -2,11 +2,9 @@ package jsontext
 
 import "strings"
 
-// The fields of an action's JSON object, in order, each up to its value. These texts cannot
+// Fields of an action's JSON object, each up to its value. These texts cannot
 // occur elsewhere in the object, because quotes inside a string are escaped.
 const (
-	TypeField         = `{"type":`
-	TitleField        = `,"title":`
 	DescriptionField  = `,"description":`
 	MarksField        = `,"marks":[` // only with marks
 	RawURLField       = `,"raw_url":`

@@ -1,15 +1,16 @@
-// Package jsontext reads IDs and writes JSON: any value in the service's form and, by hand, strings
-// and times for entries and answers that are encoded often.
+// Package jsontext reads IDs and writes JSON: any value in the service's form, and by hand strings
+// and times for answers that are encoded often.
 package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	fastjson "github.com/segmentio/encoding/json"
 )
 
 // Marshal returns the JSON of v without escaping HTML characters, so that URLs
@@ -22,11 +23,16 @@ func Marshal(v any) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	data := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	if bytes.Contains(data, []byte("\u0085")) { // only inside a string
-		data = bytes.ReplaceAll(data, []byte("\u0085"), []byte(`\u0085`))
+	return onOneLine(bytes.TrimSuffix(buf.Bytes(), []byte("\n")), 0), nil
+}
+
+// onOneLine escapes U+0085, which occurs only inside a string, in the JSON that begins at an index.
+func onOneLine(data []byte, from int) []byte {
+	const nextLine = "\u0085"
+	if !bytes.Contains(data[from:], []byte(nextLine)) {
+		return data
 	}
-	return data, nil
+	return append(data[:from], bytes.ReplaceAll(data[from:], []byte(nextLine), []byte(`\u0085`))...)
 }
 
 // ID is an ID that is a string or an integer in JSON. A number keeps its digits; null becomes
@@ -45,14 +51,24 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// Append appends the JSON of v, which equals Marshal's, for values that are encoded often. No struct in v
+// may have the option omitzero. After an error it returns nil, though it may have written to dst.
+func Append(dst []byte, v any) ([]byte, error) {
+	from := len(dst)
+	dst, err := fastjson.Append(dst, v, fastjson.SortMapKeys)
+	if err != nil {
+		return nil, err
+	}
+	return onOneLine(dst, from), nil
+}
+
 // AppendField appends the text before unchanged, followed by s as a JSON
 // string.
 func AppendField(dst []byte, before, s string) []byte {
 	return AppendString(append(dst, before...), s)
 }
 
-// AppendString appends a string in exactly the form of Marshal, so an entry encoded by hand
-// equals one that was not. Invalid UTF-8 becomes an escaped U+FFFD.
+// AppendString appends a string in exactly the form of Marshal, without an allocation for most.
 func AppendString(dst []byte, s string) []byte {
 	if strings.ContainsFunc(s, mayBeEscaped) {
 		text, _ := Marshal(s) // every string has JSON
@@ -69,16 +85,6 @@ func mayBeEscaped(r rune) bool {
 		return true
 	}
 	return r < ' '
-}
-
-// AppendTime appends a number of seconds in the form of encoding/json. NaN and infinities are
-// an error; dst is then unchanged.
-func AppendTime(dst []byte, seconds float64) ([]byte, error) {
-	if size := math.Abs(seconds); 1 <= size && size < 1e21 { // without an exponent
-		return strconv.AppendFloat(dst, seconds, 'f', -1, 64), nil
-	}
-	text, err := json.Marshal(seconds)
-	return append(dst, text...), err
 }
 
 // AppendSeconds appends microseconds as decimal seconds, without trailing zeros.
