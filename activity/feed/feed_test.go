@@ -59,6 +59,24 @@ func TestErasure_coversNothingThatIsKept(t *testing.T) {
 	}
 }
 
+// An action that stays may carry an address of the person, and so may its session.
+func TestLeftOf_hidesThePersonsAddresses(t *testing.T) {
+	for name, want := range map[string][]string{"ada": {"bob", "bob", ""}, "BOB": {"", "", "ada"}, "eve": {"bob", "bob", "ada"}} {
+		gone := &feed.Erasure{UserID: "eve", EmailsSHA256: []string{feed.EmailDigest(name + "@x.example")}}
+		whole := sharedBatch("bob", "ada")
+		left := feed.LeftOf(whole, &feed.Erasure{}, gone)
+		var got []string
+		for _, email := range []string{left.Email, left.Actions[0].Email, left.Actions[1].Email} {
+			got = append(got, strings.TrimSuffix(email, "@x.example"))
+			assert.False(t, gone.HasEmail(email))
+		}
+		assert.Equal(t, want, got)
+		assert.Equal(t, name == "eve", left == whole, "there is nothing to hide")
+		assert.Equal(t, sharedBatch("bob", "ada"), whole, "it is not modified")
+		assert.True(t, gone.HasEmail(name+"@x.example"))
+	}
+}
+
 func TestKeyOf_isTheUUIDOrADigest(t *testing.T) {
 	const id = "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0f"
 	for _, spelling := range []string{id, strings.ToUpper(id)} {
