@@ -158,7 +158,7 @@ func (s *Session) Identified() []string {
 func (s *Session) Stated() []Statement {
 	all := slices.Clone(s.Past.Stated)
 	isIt := func(said Statement) bool { return said.Email == s.StatedEmail }
-	if s.StatedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
+	if s.StatedEmail != "" && !slices.ContainsFunc(all, isIt) { // others' claims came later
 		all = append(all, Statement{s.EmailBy.Identified, s.StatedEmail})
 	}
 	return all

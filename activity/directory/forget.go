@@ -97,7 +97,7 @@ func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	theirs := s.linksOf(userIDs, emails)
 	s.Others = slices.DeleteFunc(slices.Clone(s.Others), is)
-	if is(s.UserID) || is(s.UserBy.Identified) {
+	if is(s.UserID) {
 		s.UserID, s.Standing, s.UserBy = "", activity.Claimed, provenance{}
 	}
 	if is(s.EmailBy.Identified) || slices.Contains(emails, strings.ToLower(s.StatedEmail)) {
@@ -107,5 +107,4 @@ func (s *Session) forget(userIDs, emails []string) {
 	s.Past.Stated = slices.DeleteFunc(slices.Clone(s.Past.Stated), func(said Statement) bool {
 		return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
 	})
-	s.setEmail()
 }

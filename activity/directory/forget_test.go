@@ -107,6 +107,7 @@ func TestDirectory_Forget_leavesTheOthersOfASession(t *testing.T) {
 				for _, said := range s.Stated() {
 					assert.Equal(t, directory.Statement{UserID: "bob", Email: "bob@x.example"}, said)
 				}
+				assert.Equal(t, !strings.HasSuffix(name, "without an address"), len(s.Stated()) > 0)
 			}
 		})
 	}
