@@ -89,7 +89,7 @@ func TestSessions_refusesBadParameters(t *testing.T) {
 	for query, want := range map[string]string{
 		"limit=x":                        "The query parameter limit must be an integer.",
 		"limit=1;q=2":                    "The query string is malformed; limit must be an integer.",
-		"after=x":                        "The query parameter after must be next of an earlier answer.",
+		"after=x":                        "The query parameter after must be the next of an earlier answer.",
 		"q=" + strings.Repeat("x", 2000): "The query parameter q must be at most 1024 bytes long.",
 	} {
 		r := s.do(http.MethodGet, "/sessions/acme?"+query, "", bearer(acmeKey))

@@ -48,7 +48,7 @@ func (q Query) check() (after place, err error) {
 	}
 	after, ok := parseCursor(q.After)
 	if !ok {
-		return place{}, &activity.QueryError{Param: "after", Problem: "must be next of an earlier answer"}
+		return place{}, &activity.QueryError{Param: "after", Problem: "must be the next of an earlier answer"}
 	}
 	return after, nil
 }
