@@ -10,7 +10,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
-	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -33,7 +32,7 @@ var digested = summary.History{Digest: &activity.Digest{}}
 // The next step follows from the document, the log and the time alone.
 func TestNext_takesTheMostUrgentStep(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	rules := musttest.New(assistance.NewCore(nil)).Rules
+	rules := assistance.NewCore(nil).Rules
 	shown := func() *assistance.Machine { return shown(t, rules, now.Add(-time.Minute)) }
 	d := newDesk()
 	chat := newScriptDesk("chat")

@@ -74,7 +74,7 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	log := musttest.New(memorylog.New(nil))
 	desk := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 	opened := musttest.New(intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: desk.Client()}))
-	core := musttest.New(assistance.NewCore(config, musttest.New(config.Select())...))
+	core := assistance.NewCore(config, musttest.New(config.Select())...)
 	return &world{t: t, log: log, desk: desk, desks: []Desk{{Name: "intercom", Desk: opened}}, core: core,
 		labels: config.ReplyOptionLabels, notes: promptNotes(), recorder: musttest.New(eventlog.NewRecorder(log, nil))}
 }

@@ -577,7 +577,7 @@ func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
 	d, _ := newChat(t)
 	var guided []string
 	d.opts.Guide = func(_ context.Context, g proactive.Guidance) error { guided = append(guided, g.Label); return nil }
-	core := musttest.New(assistance.NewCore(nil))
+	core := assistance.NewCore(nil)
 	d.configure(always(Product{Desks: []Desk{{"chat", offeringDesk{d.chat}}}, Assistance: core}))
 	d.put(t, "chat/c1", conversation{Machine: shown(t, core.Rules, time.Now(), "Show me")})
 	_, says := d.event(t, chatPath, "chat", userReply("d1", "c1", " show ME"))

@@ -26,7 +26,7 @@ import (
 // newWatching returns a service of products whose triggers are asked.
 func newWatching(t testing.TB) *service {
 	t.Helper()
-	core := musttest.New(assistance.NewCore(nil, proactive.PingPong{}))
+	core := assistance.NewCore(nil, proactive.PingPong{})
 	p := Product{Desks: []Desk{{"zendesk", newDesk()}}, Notes: promptNotes(), Assistance: core}
 	return newService(t, musttest.New(memorylog.New(nil)), p, nil)
 }

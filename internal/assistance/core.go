@@ -2,7 +2,6 @@ package assistance
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 
@@ -23,17 +22,13 @@ type Core struct {
 
 // NewCore returns a core that asks these triggers in order; the first one that matches and is
 // not cooling down wins. A nil configuration means the defaults. Enabled and Triggers in the
-// configuration are ignored here: [proactive.Config.Select] applies the latter. The error
-// joins the mistakes in the arguments.
-func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, error) {
+// configuration are ignored here: [proactive.Config.Select] applies the latter. Both arguments
+// must be valid, as Select and [proactive.CheckTriggers] test them.
+func NewCore(config *proactive.Config, triggers ...proactive.Trigger) *Core {
 	c := *cmp.Or(config, &proactive.Config{})
-	c.Triggers = nil
-	if err := errors.Join(proactive.CheckTriggers(triggers...), c.Validate()); err != nil {
-		return nil, err
-	}
 	rules := Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle),
 		KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}
-	return &Core{Rules: rules, triggers: slices.Clone(triggers), config: c}, nil
+	return &Core{Rules: rules, triggers: slices.Clone(triggers), config: c}
 }
 
 // Session identifies the session whose actions a trigger sees.

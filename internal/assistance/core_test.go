@@ -15,7 +15,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
-	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -24,7 +23,7 @@ var visitor = assistance.Session{ProductID: "acme", SessionID: "s1", Conversatio
 
 func newCore(t testing.TB, triggers ...proactive.Trigger) *assistance.Core {
 	t.Helper()
-	core := musttest.New(assistance.NewCore(nil, triggers...))
+	core := assistance.NewCore(nil, triggers...)
 	return core
 }
 
@@ -305,7 +304,7 @@ func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	assert.Equal(t, 24*time.Hour, result.Cooldown)
 
 	silent := proactive.Saying(proactive.Result{Body: "\x00 <>", Cooldown: -1}, hostile)
-	core = musttest.New(assistance.NewCore(&proactive.Config{Body: "Hi"}, silent))
+	core = assistance.NewCore(&proactive.Config{Body: "Hi"}, silent)
 	result = core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
 	assert.Equal(t, "Hi", result.Body)
 	assert.Zero(t, result.Cooldown)

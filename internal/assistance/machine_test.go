@@ -32,7 +32,7 @@ func matched(trigger string, now time.Time) assistance.Matched {
 }
 
 // rules are the default ones.
-var rules = musttest.New(assistance.NewCore(nil)).Rules
+var rules = assistance.NewCore(nil).Rules
 
 // machine is a machine with a clock.
 type machine struct {

@@ -37,7 +37,7 @@ func connected(product productfile.Product, desks []connector.Desk, triggers []p
 	if config := product.IntegrationConfig.Proactive; config != nil {
 		connected.Labels = config.ReplyOptionLabels
 		if selected, err := config.Select(triggers...); err == nil && config.Enabled {
-			connected.Assistance, _ = assistance.NewCore(config, selected...) // nil after an error, which Validate reports
+			connected.Assistance = assistance.NewCore(config, selected...) // nil after an error, which Validate reports
 		}
 	}
 	return connected

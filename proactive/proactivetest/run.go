@@ -50,8 +50,7 @@ func Check(script string, config *proactive.Config, custom ...proactive.Trigger)
 }
 
 func play(script string, config *proactive.Config, triggers []proactive.Trigger) error {
-	core, err := assistance.NewCore(config, triggers...)
-	if err != nil {
+	if err := proactive.CheckTriggers(triggers...); err != nil {
 		return err
 	}
 	steps, err := parse(script)
@@ -59,6 +58,7 @@ func play(script string, config *proactive.Config, triggers []proactive.Trigger)
 		return err
 	}
 	p := &player{works: true, page: Site + "/"}
+	core := assistance.NewCore(config, triggers...)
 	p.replay = assistance.NewReplay(core, assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"},
 		&assistance.ReplayOptions{
 			Decided: func(_ time.Time, d assistance.Decision) { p.decisions = append(p.decisions, d) },

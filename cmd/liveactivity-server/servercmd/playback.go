@@ -62,12 +62,8 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 	if err != nil {
 		return nil, err
 	}
-	core, err := assistance.NewCore(config, triggers...)
-	if err != nil {
-		return nil, err
-	}
 	return &playback{
-		productID: productID, core: core, rests: assistance.WindowSpan, out: out,
+		productID: productID, core: assistance.NewCore(config, triggers...), rests: assistance.WindowSpan, out: out,
 		sessions: map[string]*played{}, outcomes: map[outcome]int{},
 	}, nil
 }
