@@ -59,7 +59,7 @@ func (t *trial) wait() (wait time.Duration) {
 // begin counts a failure or an attempt, and lets the next one wait.
 func (t *trial) begin() {
 	t.failed++
-	t.until = time.Now().Add(schedule.Backoff{Min: time.Second, Max: lastProbe}.Even(t.failed))
+	t.until = time.Now().Add(probes.Even(t.failed))
 }
 
 // fail records that the desk has failed in a request of the class, and when the next one may be made
@@ -159,8 +159,11 @@ func (a *account) probePause(isRefused bool) time.Duration {
 			return refusedPause
 		}
 	}
-	return min(time.Second<<min(grown, 4), lastProbe)
+	return probes.Even(grown + 1)
 }
+
+// probes are the pauses between probes.
+var probes = schedule.Backoff{Min: time.Second, Max: lastProbe}
 
 // isRefusal reports whether a failure may concern one conversation only, although its status is
 // account-wide.
