@@ -233,6 +233,7 @@ func (c *Connector) newDelivery(productID string) *delivery {
 		lanes: map[string]*lane{}, bySession: map[string][]*lane{}, accounts: map[string]*account{},
 		waiting: map[string]Waiting{}}
 	d.watch.share = c.watches.Join(d)
+	d.watch.reset(nil)
 	return d
 }
 

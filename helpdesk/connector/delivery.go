@@ -57,12 +57,11 @@ type delivery struct {
 	config    Product // the last known
 	swept     time.Time
 
-	// spawn runs work in a goroutine of the lease. The context of the work ends with the lease,
-	// and its error releases the lease. The caller holds mu.
-	spawn   func(work func(ctx context.Context) error) // while the lease is held
-	running int                                        // goroutines of spawn
-	leading bool                                       // the lease is held
-	seeking bool                                       // another process may hold it
+	// spawn runs work in a goroutine of the lease; nil while the lease is not held. The context of the
+	// work ends with the lease, and its error releases the lease. The caller holds mu.
+	spawn   func(work func(ctx context.Context) error)
+	running int  // goroutines of spawn
+	seeking bool // another process may hold the lease
 }
 
 const (

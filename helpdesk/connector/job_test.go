@@ -286,7 +286,7 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 // Triggers look at the conversation of a session's newest link, also after jobs of earlier ones
 // and after a restart, whose documents come in any order.
 func TestDelivery_ordersTheConversationsOfASession(t *testing.T) {
-	d := &delivery{bySession: map[string][]*lane{}}
+	d := newLinks(t).newDelivery("acme")
 	first, second := &lane{key: "zendesk/9"}, &lane{key: "zendesk/12"}
 	newest := func() string { return d.bySession["s"][len(d.bySession["s"])-1].key }
 	join := func(l *lane, linkedAt int) { d.join(l, "s", linkedAt, eventlog.ID{}, false) }

@@ -25,7 +25,7 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	owned := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	d.mu.Lock()
-	d.leading, d.seeking = true, false
+	d.seeking = false
 	d.spawn = func(work func(context.Context) error) { // the mutex is held
 		d.running++
 		group.Go(func() error {
@@ -42,7 +42,7 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	defer func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.leading = false
+		d.spawn = nil
 	}()
 	group.Go(func() error {
 		// The lease is kept for linger after the last work: taking it again costs writes to storage.

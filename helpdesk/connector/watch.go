@@ -19,7 +19,7 @@ const (
 )
 
 // watch holds the input of triggers: the sessions of a product that were active within
-// watchSpan. The delivery's mutex guards it. The zero watch is empty.
+// watchSpan. The delivery's mutex guards it. It begins with a reset.
 //
 // Beyond its bounds it first forgets sessions that have no conversation, and among these the
 // ones that acted longest ago.
@@ -109,9 +109,6 @@ func (w *watch) expire(now time.Time) {
 
 // forget removes a session: no trigger is asked about it any more.
 func (w *watch) forget(sessionID string) {
-	if w.sessions == nil {
-		return
-	}
 	if e := w.sessions.Find("", sessionID); e != nil {
 		w.asks.Remove(&e.Value.again)
 		e.Remove()
@@ -119,11 +116,7 @@ func (w *watch) forget(sessionID string) {
 }
 
 // reportBytes reports the sessions' share of the memory for all products.
-func (w *watch) reportBytes() {
-	if w.sessions != nil {
-		w.share.Set(w.sessions.Bytes(""), w.sessions.Len() > 0)
-	}
-}
+func (w *watch) reportBytes() { w.share.Set(w.sessions.Bytes(""), w.sessions.Len() > 0) }
 
 // unwatch forgets all sessions at the end of follow, which frees their memory for other
 // products.
@@ -187,7 +180,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 		reason = untrusted // and replaces no match of another session
 	}
 	if reason != assistance.Offered {
-		if d.leading {
+		if d.spawn != nil { // the lease is held
 			d.assisted.decided(d.productID, l.link(), match, reason)
 		}
 		return
