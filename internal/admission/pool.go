@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-
-	"github.com/liveactivity/liveactivity/internal/keylock"
 )
 
 // ErrBusy means that there was no room within the time to wait.
@@ -23,8 +21,7 @@ var ErrBusy = errors.New("admission: too much is held already")
 type Pool struct {
 	total, share, waitShare int64
 
-	all  *semaphore.Weighted   // of total bytes
-	line keylock.Locks[string] // of waiters: each key has only its first one in line with other keys
+	all *semaphore.Weighted // of total bytes
 
 	mu   sync.Mutex
 	keys map[string]*holder
@@ -33,6 +30,7 @@ type Pool struct {
 // holder is a key with callers. mu guards the counts.
 type holder struct {
 	room        *semaphore.Weighted // of share bytes
+	line        *semaphore.Weighted // has room for one: the waiter that is in line with other keys
 	callers     int                 // callers that hold bytes or wait
 	waiting     int                 // of these, the ones that wait
 	waitingHold int64               // bytes that the waiting callers hold elsewhere
@@ -59,7 +57,7 @@ func (p *Pool) Acquire(ctx context.Context, deadline time.Time, key string, n, h
 	if !fits {
 		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		if err := p.wait(ctx, key, h, n, hold); err != nil {
+		if err := p.wait(ctx, h, n, hold); err != nil {
 			p.leave(key, h)
 			return nil, errors.Join(ErrBusy, context.Cause(ctx))
 		}
@@ -78,7 +76,7 @@ func (p *Pool) enter(key string, n, hold int64) (h *holder, fits bool, err error
 	defer p.mu.Unlock()
 	h = p.keys[key]
 	if h == nil {
-		h = &holder{room: semaphore.NewWeighted(p.share)}
+		h = &holder{room: semaphore.NewWeighted(p.share), line: semaphore.NewWeighted(1)}
 		p.keys[key] = h
 	}
 	fits = h.waiting == 0 && p.try(h, n)
@@ -105,16 +103,16 @@ func (p *Pool) try(h *holder, n int64) bool {
 }
 
 // wait holds n bytes once there is room, or returns ctx's error.
-func (p *Pool) wait(ctx context.Context, key string, h *holder, n, hold int64) error {
+func (p *Pool) wait(ctx context.Context, h *holder, n, hold int64) error {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		h.waiting, h.waitingHold = h.waiting-1, h.waitingHold-hold
 	}()
-	if err := p.line.Lock(ctx, key); err != nil {
+	if err := h.line.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.line.Unlock(key)
+	defer h.line.Release(1)
 	if err := h.room.Acquire(ctx, n); err != nil {
 		return err
 	}
