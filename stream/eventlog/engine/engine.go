@@ -48,7 +48,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -115,25 +114,20 @@ func filing(e *eventlog.Entry) (recent.Filing, error) {
 // already held or occurs twice, or nil if there are none. held reports whether a retained
 // entry has the key; nil means that none has.
 func Duplicates(entries []eventlog.Entry, held func(feed.Key) bool) error {
-	n := 0
+	seen := map[feed.Key]bool{}
+	var duplicates []feed.Key
 	for i := range entries {
-		n += len(entries[i].Keys)
-	}
-	keys := make([]feed.Key, 0, n)
-	for i := range entries {
-		keys = append(keys, entries[i].Keys...)
-	}
-	slices.SortFunc(keys, func(a, b feed.Key) int { return bytes.Compare(a[:], b[:]) })
-	var seen []feed.Key
-	for i, key := range keys {
-		if i > 0 && key == keys[i-1] || held != nil && held(key) {
-			seen = append(seen, key)
+		for _, key := range entries[i].Keys {
+			if seen[key] || held != nil && held(key) {
+				duplicates = append(duplicates, key)
+			}
+			seen[key] = true
 		}
 	}
-	if seen == nil {
+	if duplicates == nil {
 		return nil
 	}
-	return &eventlog.DuplicateError{Keys: seen}
+	return &eventlog.DuplicateError{Keys: duplicates}
 }
 
 // ParseKeys returns keys that were packed one after the other, 16 bytes each. They do not share
