@@ -322,15 +322,15 @@ func TestContext_ofAConversationOfSeveralSessions(t *testing.T) {
 
 // An agent may tell a participant of a conversation what it reads of it. The newest link decides who that is.
 func TestContext_ofAConversationIsOfOnePerson(t *testing.T) {
-	for name, test := range map[string]struct{ address, want string }{
-		"another address": {"bob@example.com", "ada visitor"}, "no address": {"", "ada visitor"},
-		"the same address": {strings.ToUpper(mail), "bob ada visitor"},
+	for name, test := range map[string]struct{ ofBob, ofAda, want string }{
+		"another address": {"bob@example.com", mail, "ada visitor"}, "one address": {"", mail, "ada visitor"},
+		"the same address": {strings.ToUpper(mail), mail, "bob ada visitor"}, "no address": {"", "", "ada visitor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesks()
 			s := d.start(t)
 			conversation, _ := d.intercom.Created("", helpdesktest.IntercomContact{}, "Hello")
-			for _, who := range [][3]string{{"bob", "bob", test.address}, {"ada", "ada", mail},
+			for _, who := range [][3]string{{"bob", "bob", test.ofBob}, {"ada", "ada", test.ofAda},
 				{"visitor", "0198c2f4-7a6b-7000-8000-000000000001", ""}} {
 				s.acts(who[0], who[1], "of "+who[0], "$pageview", "/"+who[0], `,"$set":{"email":"`+who[2]+`"}`)
 				s.link("of "+who[0], conversation)
@@ -357,9 +357,29 @@ func TestContext_ofAConversationVouchesForNoStranger(t *testing.T) {
 	assert.Equal(t, "signed", s.context("user_id=eve").Identity)
 	s.ok(http.MethodPost, "/sessions/link", `{"product_id":"acme","desk":"intercom","session_id":"of ada","user_hash":"`+
 		userHash("ada")+`","conversation_id":"`+conversation+`"}`, "Origin: https://app.acme.example")
+	s.happens(false, "$pageview", "0198c2f4-7a6b-7000-8000-000000000001", "of a visitor", nil)
+	s.link("of a visitor", conversation)
 	c = s.context("conversation_id=" + conversation)
 	assert.Equal(t, []string{"ada", "signed"}, []string{c.UserID, c.Identity})
 	assert.Equal(t, []string{"of ada"}, c.SessionIDs)
+}
+
+// Another user signs in where the address was last stated. The session itself is that user's.
+func TestContext_ofAnAddressWhoseSessionIsAnothersByNow(t *testing.T) {
+	s := start(t)
+	const said = `},"$set":{"email":"` + mail + `"`
+	s.acts("a0", "ada", "s0", "$pageview", "/ada-0", said)
+	for _, user := range []string{"ada", "bob"} {
+		s.happens(false, "$identify", user, "s1", map[string]any{"$anon_distinct_id": "of " + user,
+			"$set": map[string]any{"email": user + "@example.com"}})
+		s.happens(false, "$pageview", user, "s1", map[string]any{"$current_url": "https://app.example.com/" + user + "-1"})
+	}
+	c := s.context("session_id=s1")
+	assert.Equal(t, []string{"bob", "claimed", "bob-1"}, []string{c.UserID, c.Identity, paths(c)})
+	s.acts("a2", "ada", "s2", "$identify", "/", said)
+	s.acts("b2", "bob", "s2", "$identify", "/", "")
+	c = s.context("email=" + mail)
+	assert.Equal(t, []string{"ada", "reported", "ada-0 ada-1"}, []string{c.UserID, c.Identity, paths(c)})
 }
 
 // A claim never makes an identity more than claimed, and takes nothing from a higher one.
@@ -373,9 +393,16 @@ func TestContext_statesTheStanding(t *testing.T) {
 	s.happens(true, "$pageview", "bob", "s4", nil)
 	s.happens(true, "$identify", "kim", "", map[string]any{"$set": map[string]any{"email": "kim@x.example"}})
 	s.happens(true, "$pageview", "kim", "s5", nil)
+	assert.Equal(t, "kim@x.example", s.context("user_id=kim").Email)
+	s.happens(true, "$pageview", "0198c2f4-7a6b-7000-8000-000000000002", "s6",
+		map[string]any{"$set": map[string]any{"email": "visitor@x.example"}})
+	for _, name := range []string{"$identify", "$pageview"} {
+		s.happens(false, name, "0198c2f4-7a6b-7000-8000-000000000003", "s7", map[string]any{"$anon_distinct_id": "anon"})
+	}
 	for query, want := range map[string]string{
-		"email=kim@x.example": "reported",
-		"session_id=s0":       "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000001": "anonymous",
+		"email=kim@x.example": "reported", "session_id=s6": "reported",
+		"user_id=0198c2f4-7a6b-7000-8000-000000000002": "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000003": "claimed",
+		"session_id=s0": "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000001": "anonymous",
 		"user_id=ada": "signed", "email=" + mail: "claimed", "session_id=s1": "signed", "session_id=s2": "claimed",
 		"user_id=eve": "claimed", "user_id=bob": "reported",
 	} {
