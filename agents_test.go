@@ -397,7 +397,8 @@ func TestContext_statesTheStanding(t *testing.T) {
 	s.happens(true, "$pageview", "0198c2f4-7a6b-7000-8000-000000000002", "s6",
 		map[string]any{"$set": map[string]any{"email": "visitor@x.example"}})
 	for _, name := range []string{"$identify", "$pageview"} {
-		s.happens(false, name, "0198c2f4-7a6b-7000-8000-000000000003", "s7", map[string]any{"$anon_distinct_id": "anon"})
+		s.happens(false, name, "0198c2f4-7a6b-7000-8000-000000000003", "s7",
+			map[string]any{"$anon_distinct_id": "anon"})
 	}
 	for query, want := range map[string]string{
 		"email=kim@x.example": "reported", "session_id=s6": "reported",

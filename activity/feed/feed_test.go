@@ -61,7 +61,8 @@ func TestErasure_coversNothingThatIsKept(t *testing.T) {
 
 // An action that stays may carry an address of the person, and so may its session.
 func TestLeftOf_hidesThePersonsAddresses(t *testing.T) {
-	for name, want := range map[string][]string{"ada": {"bob", "bob", ""}, "BOB": {"", "", "ada"}, "eve": {"bob", "bob", "ada"}} {
+	for name, want := range map[string][]string{"ada": {"bob", "bob", ""}, "BOB": {"", "", "ada"},
+		"eve": {"bob", "bob", "ada"}} {
 		gone := &feed.Erasure{UserID: "eve", EmailsSHA256: []string{feed.EmailDigest(name + "@x.example")}}
 		whole := sharedBatch("bob", "ada")
 		left := feed.LeftOf(whole, &feed.Erasure{}, gone)
