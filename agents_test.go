@@ -80,6 +80,19 @@ func TestContext_isOfOnePersonOverAllSessions(t *testing.T) {
 	})
 }
 
+// Whoever comes after a sign-out is a visitor, even in the same session.
+func TestContext_ofAnAddressIsNotOfTheNextVisitor(t *testing.T) {
+	s := start(t)
+	s.acts("v1", "anon", "s1", "$pageview", "/ada-1", "")
+	s.acts("v2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+	s.acts("v3", "ada", "s1", "$pageview", "/ada-2", "")
+	for _, visitor := range []string{"anon", "anon-2"} { // of a tab from before the sign-in, and after a sign-out
+		s.acts("v4-"+visitor, visitor, "s1", "$pageview", "/later", "")
+		c := s.context("email=" + mail)
+		assert.Equal(t, []string{"ada", mail, "ada-1 ada-2"}, []string{c.UserID, c.Email, paths(c)}, visitor)
+	}
+}
+
 func TestContext_saysWhereThePersonIs(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].Agent.Prompt = " Be kind. " })
 	at := func(seconds int) string {

@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -151,6 +152,15 @@ func (s *Session) Identified() []string {
 		all = append(all, user)
 	}
 	return all
+}
+
+// Addressee returns the user of the session's address: the identified user who stated it, even while a
+// visitor is there, or else the session's user.
+func (s *Session) Addressee() string {
+	if owner := s.EmailBy.Identified; owner != "" && strings.EqualFold(s.Email, s.StatedEmail) {
+		return owner
+	}
+	return s.UserID
 }
 
 // Stated returns the newest addresses that the session's own events stated, each with its user ID.

@@ -117,7 +117,7 @@ func (r *reading) addSubject(userID, sessionID string) {
 	r.userID = cmp.Or(r.userID, userID)
 }
 
-// findEmail finds the user with an address: the user of the session in which it was
+// findEmail finds the user with an address: its user in the session in which it was
 // last seen. If another user has appeared in that session since, it looks for the
 // address among the session's earlier users, and the session itself is not the
 // person's.
@@ -133,7 +133,7 @@ func (r *reading) findEmail() error {
 		return err
 	case strings.EqualFold(s.Email, email):
 		r.ids, r.sure, r.stated = []string{id}, s.Standing, s.EmailStanding
-		r.addSubject(s.UserID, id)
+		r.addSubject(s.Addressee(), id)
 		return nil
 	}
 	users := s.Identified()
