@@ -64,7 +64,22 @@ func (d *Delivery) Done(err error) { d.run.finish(err, d) }
 // [ConsumerOptions.MaxBehind] bounds the sessions that are held or behind:
 // beyond it the session held for longest is released as if all its entries had been
 // acknowledged.
-func (d *Delivery) Hold(wake func(m Message) bool) (resume func()) { return d.run.hold(d, wake) }
+func (d *Delivery) Hold(wake func(m Message) bool) (resume func()) {
+	r, key := d.run, d.entry.Key
+	if wake != nil {
+		r.wakes.Store(key, wake)
+	}
+	if other, ok := r.ledger.Hold(d.entry); ok {
+		r.wakes.Delete(other)
+		r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedHeldTooLong++ })
+		r.full.Do(func() {
+			r.consumer.opts.Logger.Warn("stream has too many sessions to hold; skipping those held for longest",
+				"max_behind", r.consumer.opts.MaxBehind)
+		})
+	}
+	r.save()
+	return func() { r.resume(key) }
+}
 
 // dropped reports whether the delivery will be redelivered, so that this copy needs
 // no work.
@@ -130,24 +145,6 @@ func short(id string) string {
 		return id
 	}
 	return id[:enough] + "…"
-}
-
-// hold implements Delivery.Hold.
-func (r *run) hold(d *Delivery, wake func(Message) bool) (resume func()) {
-	key := d.entry.Key
-	if wake != nil {
-		r.wakes.Store(key, wake)
-	}
-	if other, ok := r.ledger.Hold(d.entry); ok {
-		r.wakes.Delete(other)
-		r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedHeldTooLong++ })
-		r.full.Do(func() {
-			r.consumer.opts.Logger.Warn("stream has too many sessions to hold; skipping those held for longest",
-				"max_behind", r.consumer.opts.MaxBehind)
-		})
-	}
-	r.save()
-	return func() { r.resume(key) }
 }
 
 func (r *run) resume(key string) {
