@@ -62,14 +62,10 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return onOneLine(dst, from), nil
 }
 
-// AppendField appends the text before unchanged, followed by s as a JSON
-// string.
+// AppendField appends the text before unchanged, followed by s as a JSON string in exactly the form of Marshal,
+// without an allocation for most strings.
 func AppendField(dst []byte, before, s string) []byte {
-	return AppendString(append(dst, before...), s)
-}
-
-// AppendString appends a string in exactly the form of Marshal, without an allocation for most.
-func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, before...)
 	if strings.ContainsFunc(s, mayBeEscaped) {
 		text, _ := Marshal(s) // every string has JSON
 		return append(dst, text...)
