@@ -70,6 +70,19 @@ func TestRedis_afterAFailoverServersAgree(t *testing.T) {
 	}
 }
 
+// The sessions in a server's memory go with Redis' data, also where it comes back without any.
+func TestRedis_mayLoseEverything(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	s := start(t, withRedis(redis.URL()))
+	for range 2 {
+		s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+		require.Equal(t, []any{"s1"}, s.sessionIDs(nil))
+		require.NoError(t, redis.Client().FlushAll(t.Context()).Err())
+		assert.Empty(t, s.sessionIDs(nil))
+	}
+}
+
 // While Redis is away, clients get 503 with Retry-After and streams stay open. Afterwards
 // everything goes on by itself.
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {

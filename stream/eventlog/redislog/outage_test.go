@@ -250,7 +250,7 @@ func TestScripts_areSentAgainWhenRedisForgetsThem(t *testing.T) {
 }
 
 // After FLUSHALL the product begins anew: readers get a gap, since they may have
-// missed something, and go on. IDs and versions still grow.
+// missed something, and go on. IDs and versions still grow, and views hear of the loss.
 func TestFlush_isSurvived(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := pair(t, server.URL(), nil)
@@ -261,15 +261,23 @@ func TestFlush_isSurvived(t *testing.T) {
 	}
 	put := document.Put(document.Document{Name: "doc"}, nil, 0)
 	version := write(t, a, put)
-	for round := range 3 {
+	for round := range 4 {
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+		if round == 3 {
+			require.Negative(t, last.Compare(eventlogtest.Bounds(t, b, acme).Lost), "a read finds it, too")
+			continue
+		}
 		if round == 1 {
 			allWork(t, b, round)
 			continue
 		}
+		lost := last
 		id := appendOne(t, a, eventlogtest.Entry("s", 0)).ID
 		require.Positive(t, id.Compare(last))
 		last = id
+		for _, log := range []*Log{a, b} {
+			require.Negative(t, lost.Compare(eventlogtest.Bounds(t, log, acme).Lost))
+		}
 		for _, r := range readers {
 			r.gets(t, id)
 		}

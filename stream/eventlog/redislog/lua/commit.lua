@@ -81,10 +81,11 @@ local function find_newest()
   if is_new then previous_ms = millis else previous_ms, previous_seq = parse_id(state.newest) end
   local lost = before(previous_ms, previous_seq, known_ms, known_seq)
   if lost then previous_ms, previous_seq = known_ms, known_seq end
-  if is_new then -- or lost as a whole: its past is unknown
+  if is_new then -- or lost as a whole, if the caller knows an ID
     local born = make_id(previous_ms, previous_seq)
     change('born', born)
     change('floor', born)
+    if known_ms > 0 then change('gaps', '0-0 ' .. born) end
   elseif lost then -- the entries in between are lost
     change('gaps', lose(state.gaps, state.floor, state.newest, make_id(known_ms, known_seq)))
   end

@@ -31,17 +31,21 @@ if state[5] and state[5] ~= ARGV[7] then
     erasures[#erasures + 1] = entry[2][2]
   end
 end
-if not newest then -- the product starts now
+local known, held = ARGV[5], ARGV[6]
+if not newest then -- the product starts now, or is lost as a whole, if the caller knows an ID
   newest = string.format('%.0f-0', now)
   floor, born = newest, newest
   call('HSET', meta, 'newest', newest, 'floor', floor, 'born', born)
+  if known ~= '0-0' then
+    lost = '0-0 ' .. born
+    call('HSET', meta, 'gaps', lost)
+  end
 end
 if count > 0 and after == '0-0' and floor == born then after = born end -- nothing was ever dropped
 
 -- An ID beyond the newest is from before a failover that lost the entries in between. IDs
 -- continue after it, unless it is a cursor too far in the future. The caller's newest entry is
 -- lost, too, if it is after the floor and not in the log.
-local known, held = ARGV[5], ARGV[6]
 if precedes(known, after) and parse_id(after) <= now + 60000 then known = after end
 if precedes(newest, known) then
   lost = lose(lost, floor, newest, known)
