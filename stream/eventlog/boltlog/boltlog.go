@@ -28,9 +28,10 @@
 // Either one process has the file open, or several that only read it.
 //
 // Open reads the whole file, whose records carry checksums, and refuses a damaged one. Calls
-// that find damage later fail, but the process survives. The same holds while the disk is
-// full; after a failed fdatasync nothing more is written until the process is restarted, see
-// [ErrUncertain]. [Log.Ping] reports both.
+// that find damage later fail, but the process survives. Writes fail while the disk is full, and
+// while the file is not in its place, where the next Open would not find them; after a failed
+// fdatasync nothing more is written until the process is restarted, see [ErrUncertain].
+// [Log.Ping] reports all of this.
 //
 // Entries and documents written while the clock was ahead expire late. Their time to live
 // starts over when the file is opened again.
@@ -42,6 +43,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +88,7 @@ type Log struct {
 	tailBytes int64
 	born      eventlog.ID
 	path      string
+	opened    os.FileInfo // of the file
 	db        *bolt.DB
 	group     *groupcommit.Group[*operation]
 	finish    func(*bolt.Tx) error // commits; tests make it fail
@@ -125,8 +128,12 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened, err := os.Stat(db.Path())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("boltlog: open: %w", err), db.Close())
+	}
 	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()),
-		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: cmp.Or(o.Logger, slog.Default()),
+		path: db.Path(), opened: opened, db: db, finish: (*bolt.Tx).Commit, logger: cmp.Or(o.Logger, slog.Default()),
 		shares: fair.NewShares[*product](retention.TotalBytes), users: users}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)

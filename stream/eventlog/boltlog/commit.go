@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -100,6 +101,9 @@ func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error
 		if err := t.make(ops); err != nil || !t.changed {
 			return err
 		}
+		if err := l.inPlace(); err != nil {
+			return err
+		}
 		if err := l.finish(tx); err != nil {
 			return err
 		}
@@ -114,6 +118,16 @@ func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error
 		return nil, l.broken
 	}
 	return batches, err
+}
+
+// inPlace returns an error if the file was moved, removed or replaced: the next start would not
+// find anything that is written to it.
+func (l *Log) inPlace() error {
+	info, err := os.Stat(l.path)
+	if err == nil && !os.SameFile(info, l.opened) {
+		err = fmt.Errorf("%s is another file than the one opened", l.path)
+	}
+	return err
 }
 
 // make makes the operations, and then enforces the limits of each product once. It stops at the

@@ -76,6 +76,28 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 	require.Len(t, eventlogtest.Retained(t, openLog(t, dir, nil), acme), 1, "the first goes on unharmed")
 }
 
+// Nothing is acknowledged that the next Open would not find.
+func TestLog_refusesWritesWhileItsFileIsNotInItsPlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, aside := filepath.Join(dir, FileName), filepath.Join(dir, "aside")
+	log := openLog(t, dir, nil)
+	require.NoError(t, os.Rename(path, aside))
+	for _, put := range []func() error{
+		func() error { return nil },
+		func() error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		require.NoError(t, put())
+		require.ErrorContains(t, log.Append(t.Context(), acme, eventlogtest.Entries("s", 1)), path)
+		require.ErrorContains(t, log.Ping(t.Context()), path)
+	}
+	require.NoError(t, os.Rename(aside, path))
+	require.NoError(t, log.Ping(t.Context()))
+	eventlogtest.Append(t, log, acme, eventlogtest.Entries("s", 1)...)
+	require.NoError(t, log.Release())
+	require.Len(t, eventlogtest.Retained(t, openLog(t, dir, nil), acme), 1)
+}
+
 // readBack returns a read-only log, and a function that checks that its file and folder are unchanged.
 func readBack(t *testing.T, dir string) (log *Log, unchanged func()) {
 	t.Helper()
