@@ -297,8 +297,12 @@ func TestAudit_logsTheReaderAndNothingOfThePerson(t *testing.T) {
 	s.callTool("ada")
 	s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"]))
 	s.do(http.MethodGet, "/users/globex/ada/live-activity", "", bearer(globexKey))
+	s.do(http.MethodGet, "/stream/acme?session_id=s1", "", bearer("wrong"))
+	s.stream("/stream/acme?session_id=s1", bearer(acmeKey))
+	s.stream("/stream/acme", bearer(acmeKey))
 	assert.Equal(t, []string{"Billing bot acme live-activity", "Billing bot acme session",
-		"agent acme get_live_user_activity", "desk initech live-activity", " globex live-activity"}, s.audited())
+		"agent acme get_live_user_activity", "desk initech live-activity", " globex live-activity",
+		"Billing bot acme stream"}, s.audited())
 	for line := range strings.Lines(s.log.String()) {
 		assert.False(t, strings.Contains(line, `"audit"`) &&
 			(strings.Contains(line, "ada") || strings.Contains(line, "secret-page")), line)

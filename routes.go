@@ -78,7 +78,14 @@ func (s *Service) mountReaders(mux *httpx.Mux) {
 	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP,
 		s.audited("session", httpx.Handler(s.serveSession))))
 	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))
-	mux.Handle("GET /stream/{product_id}", s.streams)
+	ofSession := keys.Require(access.Stream, s.audited("stream", s.streams))
+	mux.Handle("GET /stream/{product_id}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("session_id") != "" {
+			ofSession.ServeHTTP(w, r)
+			return
+		}
+		s.streams.ServeHTTP(w, r)
+	}))
 }
 
 // mountAdmin mounts the endpoints that require the admin key.
