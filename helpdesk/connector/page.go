@@ -61,13 +61,13 @@ func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 // ServeLinkPreflight answers the preflight requests of ServeLink. Any origin may ask,
 // because a preflight does not name the product.
 func (c *Connector) ServeLinkPreflight(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Origin")
 	allowPage(w.Header(), r.Header.Get("Origin"))
 	httpx.Preflight(w, http.MethodPost, "Content-Type")
 }
 
 // allowPage lets pages of an origin read the answer.
 func allowPage(h http.Header, from string) {
-	h.Add("Vary", "Origin")
 	if from != "" {
 		h.Set("Access-Control-Allow-Origin", from)
 		h.Set("Access-Control-Expose-Headers", "Retry-After")
@@ -84,7 +84,8 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err := checkJSON(r); err != nil {
 		return err
 	}
-	if r.Header.Get("Origin") == "" {
+	from := r.Header.Get("Origin")
+	if from == "" {
 		return errOrigin
 	}
 	body, err := httpx.ReadBody(w, r, maxLink, "")
@@ -96,7 +97,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err := decodeLink(body.Bytes(), &link); err != nil {
 		return err
 	}
-	product, from := Product{}, r.Header.Get("Origin")
+	var product Product
 	err = access.CheckCurrent(c.products, link.ProductID, func() (err error) {
 		if product, err = c.product(link.ProductID); err == nil && !origin.Allows(product.AllowedOrigins, from) {
 			err = errOrigin
@@ -106,7 +107,6 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Del("Vary")
 	allowPage(w.Header(), from)
 	if link.Desk, err = chooseDesk(product, link.Desk); err != nil {
 		return err
