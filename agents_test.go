@@ -415,7 +415,8 @@ func TestContext_statesTheStanding(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"email=kim@x.example": "reported", "session_id=s6": "reported",
-		"user_id=0198c2f4-7a6b-7000-8000-000000000002": "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000003": "claimed",
+		"user_id=0198c2f4-7a6b-7000-8000-000000000002": "anonymous",
+		"user_id=0198c2f4-7a6b-7000-8000-000000000003": "claimed",
 		"session_id=s0": "anonymous", "user_id=0198c2f4-7a6b-7000-8000-000000000001": "anonymous",
 		"user_id=ada": "signed", "email=" + mail: "claimed", "session_id=s1": "signed", "session_id=s2": "claimed",
 		"user_id=eve": "claimed", "user_id=bob": "reported",

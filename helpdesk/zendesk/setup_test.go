@@ -253,6 +253,16 @@ func TestClient_Provision_needsAnAdministrator(t *testing.T) {
 	require.ErrorAs(t, err, new(*option.Error))
 }
 
+// A webhook without an ID has no secret to read, and no trigger could call it.
+func TestClient_Provision_endsWithAWebhookThatHasNoID(t *testing.T) {
+	client := vendor(t, map[string]string{"GET /api/v2/webhooks": "200 {}", "GET /api/v2/triggers": "200 {}",
+		"POST /api/v2/webhooks": "201 {}", "GET /api/v2/webhooks//signing_secret": "404 {}"})
+	done, err := client.Provision(t.Context(), host, "acme", false)
+	require.Error(t, err)
+	require.Len(t, done.Steps, 1)
+	assert.Equal(t, "webhook", done.Steps[0].Object)
+}
+
 func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
 	account := func(opts helpdesktest.ZendeskOptions) *zendesk.Client { return newAccount(t, opts).client }
 	answers := func(me, webhooks string) *zendesk.Client {
