@@ -75,7 +75,8 @@ func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
 			assert.Equal(t, []string{mail}, e.Emails)
 			require.Len(t, e.Sessions, 2)
 			assert.True(t, e.Sessions[0].Shared)
-			assert.Equal(t, "reported", e.Sessions[1].Identity)
+			assert.Equal(t, []string{"reported", mail, "reported", conversation}, []string{e.Sessions[1].Identity,
+				e.Sessions[1].Email, e.Sessions[1].EmailIdentity, e.Sessions[1].ConversationID})
 			assert.Equal(t, []int{2, 2, 1, 5},
 				[]int{len(e.Sessions[0].Actions), len(e.Sessions[1].Actions), len(e.Actions), len(e.Log)})
 			assert.Equal(t, conversation, e.Conversations[0].ConversationID)

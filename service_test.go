@@ -275,7 +275,7 @@ func TestService_allocatesLittleForAnEvent(t *testing.T) {
 	allocations, bytes := (after.Mallocs-before.Mallocs)/crowdSize, (after.TotalAlloc-before.TotalAlloc)/crowdSize
 	t.Logf("%d allocations, %d bytes", allocations, bytes)
 	assert.LessOrEqual(t, allocations, uint64(33)) // one of them the race detector's
-	assert.LessOrEqual(t, bytes, uint64(5_700)) // 300 of them its JSON, some 700 the race detector's
+	assert.LessOrEqual(t, bytes, uint64(5_700))    // 300 of them its JSON, some 700 the race detector's
 }
 
 func zip(t testing.TB, body []byte) []byte {
