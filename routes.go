@@ -67,7 +67,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 }
 
 // mountReaders mounts the endpoints that return activity, each behind the keys of its product. The
-// stream checks keys itself.
+// stream checks keys itself; one of a single session is also a read of one person.
 func (s *Service) mountReaders(mux *httpx.Mux) {
 	keys := s.products.Keys()
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP,
