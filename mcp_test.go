@@ -2,6 +2,7 @@ package liveactivity_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -136,9 +137,13 @@ func TestMCP_readsAResourceHoweverItsURIIsEscaped(t *testing.T) {
 const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen",` +
 	`"params":{"notifications":{"resourceSubscriptions":["URI"]}}}`
 
-func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
+func TestMCP_listensToItsOwnProductAndNotToEverybody(t *testing.T) {
 	s := start(t)
-	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/",
+	many := "liveactivity://acme/users/0"
+	for n := range 100 {
+		many += fmt.Sprint(`","liveactivity://acme/users/`, n+1)
+	}
+	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/", many,
 		"liveactivity://acme/ada", "https://acme/users/ada", "liveactivity://acme/users/%zz"} {
 		r := s.do("POST", "/mcp", strings.Replace(listen, "URI", uri, 1), bearer(acmeMCP), asJSON)
 		assert.Equal(t, http.StatusOK, r.status)
