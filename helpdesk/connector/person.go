@@ -149,13 +149,11 @@ func (plan *Erasure) conversation(s *store, r *record, of Person, can helpdesk.C
 	case doubt:
 		plan.NotesLeft++
 	}
-	put, changes, err := s.change(r)
+	put, _, err := s.change(r) // the document exists, so there is a change
 	if err != nil {
 		return err
 	}
-	if changes {
-		plan.Changes = append(plan.Changes, put)
-	}
+	plan.Changes = append(plan.Changes, put)
 	plan.Conversations++
 	plan.Entries = append(plan.Entries, notice{Type: noticeType, Link: r.link()}.entry())
 	return nil
@@ -175,13 +173,10 @@ func (c *conversation) erase(of Person, redact bool) (notes int) {
 	var ids []string
 	var left []session
 	for _, s := range c.Sessions {
-		if slices.Contains(of.SessionIDs, s.ID) {
-			ids = append(ids, s.notesOf(of)...)
-			if !s.erase(of) {
-				continue
-			}
+		ids = append(ids, s.notesOf(of)...)
+		if s.erase(of) {
+			left = append(left, s)
 		}
-		left = append(left, s)
 	}
 	c.Sessions = left
 	c.forget(of)
@@ -253,7 +248,7 @@ func (c *conversation) forget(of Person) {
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
 	records []record, _ Person, err error) {
 	known, mayName := of.SessionIDs, of.mayName()
-	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Clone(of.Others)
+	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Collect(maps.All(of.Others))
 	err = document.Each(ctx, s.docs, productID, conversationPrefix, func(doc document.Document) {
 		linked := slices.ContainsFunc(of.Links, func(l Link) bool { return l.documentName() == doc.Name })
 		if !linked && !mayName(doc.Value) {
@@ -301,10 +296,8 @@ func (c *conversation) adds(of *Person, known []string) (found bool) {
 		if len(others) > len(s.Former) {
 			continue // all of it is other people's
 		}
-		if of.SessionIDs = append(of.SessionIDs, s.ID); of.Others == nil {
-			of.Others = map[string][]string{}
-		}
-		of.Others[s.ID], found = append(slices.Clip(of.Others[s.ID]), others...), true
+		of.SessionIDs, found = append(of.SessionIDs, s.ID), true
+		of.Others[s.ID] = append(slices.Clip(of.Others[s.ID]), others...)
 	}
 	return found || slices.ContainsFunc(c.Messages, func(m message) bool { return of.isNamed(m.Contact) })
 }
@@ -321,7 +314,7 @@ func (s *session) isOf(p *Person) bool {
 func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []Waiting, docs []document.Document,
 	err error) {
 	err = document.Each(ctx, s.docs, productID, waitingPrefix, func(doc document.Document) {
-		if w, ok := decodeWaiting(doc.Value); ok && of.is(helpdesk.Contact{Email: w.Email, UserID: w.UserID}) {
+		if w, _ := decodeWaiting(doc.Value); of.is(helpdesk.Contact{Email: w.Email, UserID: w.UserID}) {
 			links, docs = append(links, w), append(docs, doc)
 		}
 	})

@@ -12,6 +12,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // eraseAda erases ada, whose session is s-ada, from the conversation c1 of the chat.
@@ -51,9 +54,11 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 		[]session{{ID: "s-ada", ByWebhook: true}, {ID: "s-bob", ByWebhook: true}},
 		message{ID: "1", Contact: helpdesk.Contact{Email: "ada@acme.example"}},
 		message{ID: "2", Contact: helpdesk.Contact{Email: "bob@acme.example"}}, message{ID: "3"})
+	before.Writing = &writing{Session: "s-bob", Text: "what bob does"}
 	d.put(t, "chat/c1", before)
-	d.eraseAda(t)
+	assert.Zero(t, d.eraseAda(t).NotesLeft)
 	c := d.stored(t, "chat/c1")
+	assert.Equal(t, before.Writing, c.Writing)
 	assert.Equal(t, before.Sessions[1:], c.Sessions)
 	assert.Equal(t, before.Messages[1:], c.Messages)
 	assert.NotNil(t, c.Machine)
@@ -62,7 +67,8 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 
 	before.Contact.UserID = "ada"
 	d.put(t, "chat/c2", before)
-	plan, err := d.Erase(t.Context(), "acme", Person{UserIDs: []string{"ada"}, Links: []Link{{"chat", "c2"}}}, false)
+	plan, err := d.Erase(t.Context(), "acme", Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"},
+		Address: "ada@acme.example"}, false) // found by the message
 	require.NoError(t, err)
 	require.Len(t, plan.Changes, 1)
 	assert.NotContains(t, string(plan.Changes[0].Value), `"user_id":"ada"`)
@@ -81,8 +87,11 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 		notes int
 		left  bool
 	}{
-		"of the user":               {byUser, session{UserID: "ada", Notes: written}, 1, false},
-		"of the address":            {byEmail, session{UserID: "a", ByWebhook: true, Contact: ada, Notes: written}, 1, false},
+		"of the user":     {byUser, session{UserID: "ada", Notes: written}, 1, false},
+		"of the address":  {byEmail, session{UserID: "a", ByWebhook: true, Contact: ada, Notes: written}, 1, false},
+		"after another's": {byUser, session{UserID: "ada", Notes: written, Former: []formerNote{{"n0", "bob"}}}, 1, true},
+		"of another user at the address": {Person{UserIDs: []string{"ada"}, Address: byEmail.Address},
+			session{UserID: "bob", ByWebhook: true, Contact: ada, Notes: written}, 0, true},
 		"before another's":          {byUser, session{UserID: "bob", Notes: written, Former: former}, 1, true},
 		"of another user":           {byUser, session{UserID: "bob", ByWebhook: true, Contact: bob, Notes: written}, 0, true},
 		"of a claimed address":      {byUser, session{ByWebhook: true, Contact: known, Notes: written}, 0, true},
@@ -92,15 +101,65 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
 			test.s.ID = "s1"
-			d.put(t, "chat/c1", conversation{Sessions: []session{test.s}})
+			d.put(t, "chat/c1", conversation{Sessions: []session{test.s},
+				Messages: []message{{ID: "1", Contact: helpdesk.Contact{UserID: "carol"}}}})
 			kept, _, err := d.Kept(t.Context(), "acme", test.of)
 			require.NoError(t, err)
 			plan := d.erases(t, test.of, false)
 			assert.Equal(t, test.notes, plan.NotesLeft)
 			assert.Len(t, kept, test.notes)
 			assert.Equal(t, test.notes, plan.Conversations)
-			assert.Equal(t, test.left, len(d.stored(t, "chat/c1").Sessions) > 0)
+			c := d.stored(t, "chat/c1")
+			assert.Equal(t, test.left, !c.isEmpty())
+			assert.Empty(t, c.Redact)
 		})
+	}
+}
+
+func TestErase_endsTheWaitOfThePersonsLinks(t *testing.T) {
+	s := newLinks(t)
+	for _, c := range []helpdesk.Contact{{Email: "Ada@acme.example"}, {UserID: "ada"}, {Email: "bob@acme.example"}} {
+		musttest.New(s.linkContact(t.Context(), "7", c))
+	}
+	ada := Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"}}
+	_, waiting, err := s.Kept(t.Context(), "acme", ada)
+	require.NoError(t, err)
+	assert.Len(t, waiting, 2)
+	assert.Len(t, s.erases(t, ada, false).Entries, 2)
+	left := s.waiting(t)
+	require.Len(t, left, 1)
+	assert.Contains(t, string(left[0].Value), "bob@acme.example")
+}
+
+// An erasure that has not seen everything must not pass for one.
+func TestErase_failsIfStorageDoes(t *testing.T) {
+	var reads, fails int
+	s := newService(t, before(musttest.New(memorylog.New(nil)), func(op watchtest.Op) error {
+		if reads++; op.Name == "list" && reads == fails {
+			return errAway
+		}
+		return nil
+	}), Product{}, nil)
+	for fails = range 3 {
+		reads = 0
+		_, err := s.Erase(t.Context(), "acme", Person{}, false)
+		assert.Equal(t, fails > 0, err != nil, fails)
+		reads = 0
+		_, _, err = s.Kept(t.Context(), "acme", Person{})
+		assert.Equal(t, fails > 0, err != nil, fails)
+	}
+	s.configure(productsFunc(func(string) (Product, bool, error) { return Product{}, false, errAway }))
+	_, err := s.Erase(t.Context(), "acme", Person{}, false)
+	assert.ErrorIs(t, err, errAway)
+}
+
+func TestKept_hasTheRequestsUnderWay(t *testing.T) {
+	at := time.Now()
+	for kind, w := range map[string]writing{"note": {Begun: at}, "summary": {Begun: at, Summary: &sessionSummary{}}} {
+		r := record{conversation: conversation{Writing: &w, Messages: []message{{}, {Reply: "Hi", Begun: at}},
+			Redact: []string{"n1"}, Contact: &lookUp{At: at}}}
+		want := []Delivery{{kind, at}, {"reply", at}, {Kind: "redaction"}, {"contact", at}}
+		assert.Equal(t, want, r.kept(Person{}).Deliveries)
 	}
 }
 
@@ -139,6 +198,8 @@ func TestErase_reachesTheEarlierSessionsOfALinkedConversation(t *testing.T) {
 		{ID: "s-earlier", UserID: "ada", ByWebhook: true, Notes: []note{{ID: "n1"}}},
 		{ID: "s-ada", ByWebhook: true, Notes: []note{{ID: "n2"}}, Former: []formerNote{{"n0", "ada"}}}, bob,
 	}})
-	assert.Equal(t, 3, d.eraseAda(t).NotesLeft)
+	d.put(t, "chat/c2", conversation{Sessions: []session{bob}})
+	plan := d.eraseAda(t)
+	assert.Equal(t, []int{1, 3}, []int{plan.Conversations, plan.NotesLeft})
 	assert.Equal(t, []session{bob}, d.stored(t, "chat/c1").Sessions)
 }

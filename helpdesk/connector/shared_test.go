@@ -273,9 +273,10 @@ func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 func TestKept_hasNothingOfTheSessionsNextUser(t *testing.T) {
 	r := record{conversation: conversation{Sessions: []session{{ID: "s", UserID: "bob", Notes: []note{{ID: "3"}},
 		Summary: &sessionSummary{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}},
-		Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
+		Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}, {ID: "bob's"}}}}
 	of := Person{SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob", "carol"}}}
 	k := r.kept(of)
+	assert.Equal(t, []string{"s"}, k.SessionIDs)
 	assert.Equal(t, []string{"2"}, k.NoteIDs)
 	assert.Empty(t, k.Actions)
 	assert.Empty(t, k.Summaries)
