@@ -623,6 +623,7 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 		f.visitAs(t, "max's", "max", "Max@x.example", time.Now(), "e")
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, []string{"[1] User visited e"}, f.desk.texts("11"))
+		assert.Empty(t, f.waiting(t), "each wait ends with its link")
 		wait("12", helpdesk.Contact{UserID: "zoe"})
 		time.Sleep(MaxWait + time.Minute)
 		f.visitAs(t, "too late", "zoe", "", time.Now(), "f")

@@ -226,7 +226,7 @@ func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, 
 	switch {
 	case c.receipt != nil:
 		a.Changes = append(a.Changes, c.receipt.changes(result)...)
-	case c.by == byStranger && result == linked:
+	case c.by == byStranger: // for it, any change is a new link
 		counted, err := l.countStranger(a.Docs[1])
 		if err != nil {
 			return "", err

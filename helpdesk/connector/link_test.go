@@ -73,6 +73,8 @@ func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
 		id := func(i int) string { return fmt.Sprint("s", i) }
+		s.visit(t, "stranger", "/a")
+		require.Equal(t, "linked", s.linkAs(t, "7", "stranger", byStranger))
 		for i := range MaxSessions {
 			s.visit(t, id(i), "/a")
 			require.Equal(t, "linked", s.linkAs(t, "7", id(i), byWebhook))
@@ -84,10 +86,11 @@ func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, "linked", s.linkAs(t, "7", id(MaxSessions), byWebhook))
 		sessions := s.sessions(t, "7")
-		require.Len(t, sessions, MaxSessions)
-		assert.Equal(t, id(0), sessions[0].SessionID, "an erasure would find its link")
-		assert.Equal(t, id(2), sessions[1].SessionID)
-		assert.Equal(t, id(MaxSessions), sessions[MaxSessions-1].SessionID)
+		require.Len(t, sessions, MaxSessions+1)
+		assert.Equal(t, "stranger", sessions[0].SessionID, "it has a place of its own")
+		assert.Equal(t, id(0), sessions[1].SessionID, "an erasure would find its link")
+		assert.Equal(t, id(2), sessions[2].SessionID)
+		assert.Equal(t, id(MaxSessions), sessions[MaxSessions].SessionID)
 	})
 }
 
@@ -133,6 +136,17 @@ func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
 	s.records(t, did("bob", "b", 0))
 	require.Equal(t, "linked", s.linkAs(t, "7", "s", byStranger))
 	assert.Equal(t, []Linked{{SessionID: "s"}}, s.sessions(t, "7"))
+}
+
+// The notes remain its own, and the party that makes the link vouches for it anew.
+func TestLink_ofTheSameUserGoesOn(t *testing.T) {
+	s := newLinks(t)
+	own := []note{{ID: "1"}}
+	s.put(t, "zendesk/7", conversation{Sessions: []session{{ID: "s", UserID: "alice", Notes: own}}})
+	s.records(t, did("alice", "a", 0))
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
+	assert.Equal(t, []Linked{{SessionID: "s", Trusted: true}}, s.sessions(t, "7"))
+	assert.Equal(t, own, s.stored(t, "zendesk/7").Sessions[0].Notes)
 }
 
 // The user of a signed link counts even if no event identifies them.

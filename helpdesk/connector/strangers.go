@@ -42,9 +42,7 @@ func (e *quotaError) Error() string {
 func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	now := l.store.now()
 	var at []int64
-	if json.Unmarshal(doc.Value, &at) != nil {
-		at = nil // there is none, or it is damaged: the count starts over
-	}
+	_ = json.Unmarshal(doc.Value, &at) // there may be none, or a damaged one: the count starts over
 	at = slices.DeleteFunc(at, func(ms int64) bool { return now.Sub(time.UnixMilli(ms)) >= time.Minute })
 	if len(at) >= MaxStrangeLinks {
 		return document.Change{}, &quotaError{time.UnixMilli(at[0]).Add(time.Minute).Sub(now)}
