@@ -159,3 +159,31 @@ func TestIntake_discardsBodiesWithoutAPageInNoRoom(t *testing.T) {
 type noSink struct{ activity.Sink }
 
 type noProducts struct{ Products }
+
+// refusing has a product that lets nobody in.
+type refusing struct{ Products }
+
+func (refusing) ProductOfID(string) (Product, bool, error) {
+	return Product{WebhookSecret: "s3cr3t"}, true, nil
+}
+func (refusing) ProductOfToken(string) (string, bool, error) { return "", false, nil }
+func (refusing) Refresh(string) error                        { return nil }
+
+// Anybody can send requests that are refused.
+func TestIntake_keepsNoRoomForARefusedBody(t *testing.T) {
+	in := musttest.New(New(noSink{}, refusing{}, nil))
+	request := func() *http.Request {
+		r := httptest.NewRequest("POST", "/webhook/acme", strings.NewReader("[]"))
+		r.SetPathValue("product_id", "acme")
+		r.Header = http.Header{"X-Webhook-Secret": {"wrong"}, "Origin": {"https://app.acme.example"}}
+		return r
+	}
+	_, err := in.webhook(httptest.NewRecorder(), request(), []*Source{anySource})
+	require.ErrorIs(t, err, errSecret)
+	_, err = in.Capture(httptest.NewRecorder(), request(), anySource, Call{})
+	require.Error(t, err)
+	require.NoError(t, in.Discard(httptest.NewRecorder(), request(), anySource, 100))
+	all := in.room.Arriving.Begin(func() {})
+	defer all.Release()
+	assert.NoError(t, all.Grow(in.room.Arriving.Limit()))
+}

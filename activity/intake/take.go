@@ -182,11 +182,11 @@ func (t *taking) decode(ctx context.Context) error {
 		}
 		m.Received = arrived
 		v.vouch(&m.Event, m.Proof)
-		if m.SeeksSession && m.SessionID == "" && m.UserID != "" {
+		if m.SeeksSession && m.SessionID == "" { // then it has a user
 			t.seeking = append(t.seeking, len(t.events))
 		}
 		t.events = append(t.events, m.Event)
-		return err == nil
+		return true
 	})
 	return err
 }
