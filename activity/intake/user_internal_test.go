@@ -40,6 +40,7 @@ func TestSound(t *testing.T) {
 		"the user is no text":         e(func(e *activity.Event) { e.UserID = broken }),
 		"it has no ID":                e(func(e *activity.Event) { e.ID = "" }),
 		"it is about nobody":          e(func(e *activity.Event) { e.UserID, e.Email = "", "" }),
+		"it is in a shared session":   e(func(e *activity.Event) { e.SessionID, e.Email = "null", "ada" }),
 		"an action is without anyone": {ID: "1", Action: &activity.Action{}},
 	} {
 		sound, ignored := Sound([]activity.Event{event})
