@@ -186,7 +186,7 @@ func (t *taking) decode(ctx context.Context) error {
 			t.seeking = append(t.seeking, len(t.events))
 		}
 		t.events = append(t.events, m.Event)
-		return true
+		return err == nil
 	})
 	return err
 }
