@@ -381,6 +381,10 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 				true: "eve@acme.example", false: "ada@acme.example"}[id == "hers"], Identified: true, Standing: standing,
 				EmailStanding: standing})
 		}
+		f.records(t, activity.Event{ID: "m", Time: time.Now(), SessionID: "mail", Email: "ada@acme.example",
+			EmailStanding: activity.Reported}, activity.Event{ID: "b", Time: time.Now(), SessionID: "bob", UserID: "bob",
+			Identified: true, Standing: activity.Reported}, activity.Event{ID: "x", Time: time.Now(), SessionID: "mixed",
+			UserID: "mixed", Email: "ada@acme.example", Identified: true, EmailStanding: activity.Reported})
 		ada := helpdesk.Contact{Email: "Ada@acme.example"}
 		for _, tt := range []struct {
 			sessions []session
@@ -395,13 +399,16 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 			{[]session{{ID: "signed", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"signed"}, nil},
 			{[]session{{ID: "hers", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"reported"}, nil},
 			{[]session{{ID: "hers", Contact: helpdesk.Contact{UserID: "hers"}}}, false, []string{"hers"}, nil},
-			{[]session{{ID: "reported"}}, false, []string{"reported"}, nil},
 			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"},
 				[]helpdesk.Contact{{Email: "ADA@acme.example"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"}, []helpdesk.Contact{{UserID: "reported"}}},
-			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{Email: "eve@acme.example"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{ada, {Email: "eve@acme.example"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{}}},
+			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{UserID: "eve"}}},
+			{[]session{{ID: "bob"}}, false, nil, []helpdesk.Contact{{UserID: "eve"}}},
+			{[]session{{ID: "mail"}}, false, nil, []helpdesk.Contact{{Email: "eve@acme.example"}}},
+			{[]session{{ID: "mail"}, {ID: "bob"}}, false, []string{"mail", "bob"}, nil},
+			{[]session{{ID: "mixed"}}, false, nil, nil},
 			{[]session{{ID: "reported", Contact: ada}, {ID: "hers"}}, false, []string{"hers"},
 				[]helpdesk.Contact{{Email: "eve@acme.example"}}},
 		} {
@@ -419,6 +426,10 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 		good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}}, nil, false)
 		require.NoError(t, err)
 		assert.Empty(t, good, "the link's user has left the session")
+		good, err = f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}},
+			[]helpdesk.Contact{{UserID: "eve"}}, true)
+		require.NoError(t, err)
+		assert.Empty(t, good, "and is not the one who asks")
 		r := musttest.New(f.store.read(t.Context(), "acme", Link{"zendesk", "8"}))
 		assert.Equal(t, helpdesk.Contact{Email: "ada@acme.example"}, r.Sessions[0].Contact)
 	})
