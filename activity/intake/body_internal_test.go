@@ -108,7 +108,7 @@ func TestIntake_checksLargeBodiesInTurn(t *testing.T) {
 
 // A request gives its room back in every outcome.
 func TestIntake_releasesItsRoom(t *testing.T) {
-	in := musttest.New(New(noSink{}, noProducts{}, &Options{MaxDecoded: 1 << 20}))
+	in := musttest.New(New(noSink{}, refusing{}, &Options{MaxDecoded: 1 << 20}))
 	bomb := gzipped(t, string(make([]byte, 2<<20)))
 	for _, body := range [][]byte{bomb, bomb[:len(bomb)-9],
 		[]byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
@@ -120,6 +120,17 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 		b.release()
 		b.release()
 	}
+	refused := func() *http.Request {
+		r := httptest.NewRequest("POST", "/webhook/acme", strings.NewReader("[]"))
+		r.SetPathValue("product_id", "acme")
+		r.Header = http.Header{"X-Webhook-Secret": {"wrong"}, "Origin": {"https://app.acme.example"}}
+		return r
+	}
+	_, err := in.webhook(httptest.NewRecorder(), refused(), []*Source{anySource})
+	require.ErrorIs(t, err, errSecret)
+	_, err = in.Capture(httptest.NewRecorder(), refused(), anySource, Call{})
+	require.Error(t, err)
+	require.NoError(t, in.Discard(httptest.NewRecorder(), refused(), anySource, 100))
 	for _, pool := range []*admission.Pool{in.room.Decoded, in.room.Passes} {
 		release, err := pool.Acquire(t.Context(), time.Now(), "globex", 1<<40, 0)
 		require.NoError(t, err, "all of a share is free")
@@ -168,22 +179,3 @@ func (refusing) ProductOfID(string) (Product, bool, error) {
 }
 func (refusing) ProductOfToken(string) (string, bool, error) { return "", false, nil }
 func (refusing) Refresh(string) error                        { return nil }
-
-// Anybody can send requests that are refused.
-func TestIntake_keepsNoRoomForARefusedBody(t *testing.T) {
-	in := musttest.New(New(noSink{}, refusing{}, nil))
-	request := func() *http.Request {
-		r := httptest.NewRequest("POST", "/webhook/acme", strings.NewReader("[]"))
-		r.SetPathValue("product_id", "acme")
-		r.Header = http.Header{"X-Webhook-Secret": {"wrong"}, "Origin": {"https://app.acme.example"}}
-		return r
-	}
-	_, err := in.webhook(httptest.NewRecorder(), request(), []*Source{anySource})
-	require.ErrorIs(t, err, errSecret)
-	_, err = in.Capture(httptest.NewRecorder(), request(), anySource, Call{})
-	require.Error(t, err)
-	require.NoError(t, in.Discard(httptest.NewRecorder(), request(), anySource, 100))
-	all := in.room.Arriving.Begin(func() {})
-	defer all.Release()
-	assert.NoError(t, all.Grow(in.room.Arriving.Limit()))
-}
