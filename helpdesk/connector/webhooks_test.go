@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -251,6 +252,9 @@ func TestServeWebhook_answersEachBody(t *testing.T) {
 			assert.Equal(t, tt.says, says)
 		})
 	}
+	release, err := admission.Bodies().Decoded.Acquire(t.Context(), time.Now(), "acme", 1<<40, 0)
+	require.NoError(t, err, "no body keeps its room")
+	release()
 }
 
 func TestServeWebhook_linksTheSessionOfTheContactOnce(t *testing.T) {
