@@ -252,9 +252,7 @@ func TestServeWebhook_answersEachBody(t *testing.T) {
 			assert.Equal(t, tt.says, says)
 		})
 	}
-	release, err := admission.Bodies().Decoded.Acquire(t.Context(), time.Now(), "acme", 1<<40, 0)
-	require.NoError(t, err, "no body keeps its room")
-	release()
+	musttest.New(admission.Bodies().Decoded.Acquire(t.Context(), time.Now(), "acme", 1<<40, 0))() // no body keeps its room
 }
 
 func TestServeWebhook_linksTheSessionOfTheContactOnce(t *testing.T) {

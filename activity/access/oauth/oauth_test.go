@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
+	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -295,6 +296,7 @@ func TestServer_withoutAPublicURL(t *testing.T) {
 		r := p.do(http.MethodPost, "/oauth/register", `{"redirect_uris": ["https://claude.ai/"]}`)
 		assert.Equal(t, "400 invalid_request", r.failed())
 		assert.Contains(t, r.Body.String(), "key")
+		musttest.New(admission.Bodies().Decoded.Acquire(t.Context(), time.Now(), "", 1<<40, 0))() // it keeps no room
 		assert.Equal(t, http.StatusNotFound, p.do(http.MethodGet, "/.well-known/oauth-authorization-server", "").Code)
 		assert.Equal(t, "Bearer", p.Challenge("", access.ErrInvalid))
 		assert.Equal(t, "acme", p.opens(acmeKey))
