@@ -126,7 +126,9 @@ func TestErase_endsTheWaitOfThePersonsLinks(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, waiting, 2)
 	assert.Len(t, s.erases(t, ada, false).Entries, 2)
-	assert.Len(t, s.waiting(t), 1, "bob's")
+	left := s.waiting(t)
+	require.Len(t, left, 1)
+	assert.Contains(t, string(left[0].Value), "bob@acme.example")
 }
 
 // An erasure that has not seen everything must not pass for one.
@@ -145,6 +147,9 @@ func TestErase_failsIfStorageDoes(t *testing.T) {
 		_, _, kept := s.Kept(t.Context(), "acme", Person{})
 		assert.Equal(t, []bool{fails > 0, fails > 0}, []bool{err != nil, kept != nil}, fails)
 	}
+	s.configure(productsFunc(func(string) (Product, bool, error) { return Product{}, false, errAway }))
+	_, err := s.Erase(t.Context(), "acme", Person{}, false)
+	assert.ErrorIs(t, err, errAway)
 }
 
 func TestKept_hasTheDigestsForTheNextSummaries(t *testing.T) {
