@@ -448,3 +448,24 @@ func TestNew_reportsTriggersThatCannotBe(t *testing.T) {
 	require.Error(t, err)
 	assert.ErrorContains(t, err, "trigger")
 }
+
+// A session in which a user acted may be another user's by now. Nothing of that user gets into the conversation.
+func TestLink_byAUserIDLeavesTheSessionOfAnother(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, withIdentity(""))
+	for _, of := range [][2]string{{"ada", "s0"}, {"ada", "s1"}, {"eve", "s2"}} {
+		s.happens(false, "$pageview", of[0], of[1], nil)
+	}
+	for _, id := range []string{"s1", "s2"} {
+		s.happens(false, "$identify", "bob", id, map[string]any{"$anon_distinct_id": "anon"})
+	}
+	for user, want := range map[string]string{"ada": "linked", "eve": "pending"} {
+		conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{ExternalID: user}, "Hello")
+		assert.Equal(t, want, s.send(hook).says(t), user)
+		assert.Equal(t, want == "linked", s.context("session_id=s0").ConversationID == conversation, user)
+		for _, id := range []string{"s1", "s2"} {
+			assert.Empty(t, s.context("session_id="+id).ConversationID, id)
+		}
+	}
+}

@@ -373,21 +373,29 @@ func (l *linker) resumed(ctx context.Context, productID, sessionID, email string
 	return next, nil
 }
 
-// newest returns the session of a user's newest action, among the user's sessions of the highest standing,
-// empty for none.
+// newest returns the session of a user's newest action, among those of the highest standing that are still
+// the user's, empty for none.
 func (l *linker) newest(ctx context.Context, productID, userID string) (id string, s directory.Session, err error) {
 	if userID == "" {
 		return "", s, nil
 	}
 	ids, known, err := l.store.dir.Live(ctx, l.store.log.Activity(), productID, userID)
-	if err != nil || len(ids) == 0 {
-		return "", s, err
-	}
-	best, highest := 0, activity.Claimed
+	best, highest := -1, -2
 	for i := range known {
-		if known[i].UserID == userID && known[i].Standing > highest {
-			best, highest = i, known[i].Standing
+		rank := int(known[i].Standing)
+		switch {
+		case known[i].UserID == userID:
+		case len(known[i].Identified()) == 0: // a visitor is there, who may be the user
+			rank = -1
+		default: // it is another user's by now
+			continue
 		}
+		if rank > highest {
+			best, highest = i, rank
+		}
+	}
+	if err != nil || best < 0 {
+		return "", s, err
 	}
 	s, _, err = l.store.dir.Session(ctx, productID, ids[best]) // with the address known for its user
 	return ids[best], s, err
