@@ -285,7 +285,8 @@ func (w Waiting) documentName() string {
 
 // decodeWaiting decodes the document of a waiting link, and reports false for a damaged one.
 func decodeWaiting(value []byte) (w Waiting, ok bool) {
-	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
+	err := json.Unmarshal(value, &w)
+	return w, err == nil && w.Conversation != ""
 }
 
 // linkContact links the session of a contact. For a contact without a session it stores a link
