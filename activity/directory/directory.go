@@ -194,10 +194,15 @@ func overrides(e *activity.Event, standing, known activity.Standing, at int64) b
 	return standing > known || standing == known && (e.Time.UnixMicro() >= at || isAhead)
 }
 
-// setEmail sets Email to the stated address, or to none if that belongs to another identified user.
+// setEmail sets Email to the stated address, or to none if its identified user is not the last one of the
+// session.
 func (s *Session) setEmail() {
 	s.Email, s.EmailStanding = s.StatedEmail, s.StatedStanding
-	if s.UserBy.Identified != "" && s.EmailBy.Identified != "" && s.UserBy.Identified != s.EmailBy.Identified {
+	last := s.UserBy.Identified
+	if n := len(s.Others); last == "" && n > 0 { // a visitor is there now
+		last = s.Others[n-1]
+	}
+	if last != "" && s.EmailBy.Identified != "" && last != s.EmailBy.Identified {
 		s.Email, s.EmailStanding = "", activity.Claimed
 	}
 }
