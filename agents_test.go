@@ -389,6 +389,7 @@ func TestContext_ofAnAddressWhoseSessionIsAnothersByNow(t *testing.T) {
 	}
 	c := s.context("session_id=s1")
 	assert.Equal(t, []string{"bob", "claimed", "bob-1"}, []string{c.UserID, c.Identity, paths(c)})
+	s.happens(false, "$identify", "eve", "s2", map[string]any{"$set": map[string]any{"email": mail}}) // a claim
 	s.acts("a2", "ada", "s2", "$identify", "/", said)
 	s.acts("b2", "bob", "s2", "$identify", "/", "")
 	c = s.context("email=" + mail)

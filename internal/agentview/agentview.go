@@ -138,8 +138,11 @@ func (r *reading) findEmail() error {
 	}
 	users := s.Identified()
 	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
-	if i := slices.IndexFunc(emails, func(e string) bool { return strings.EqualFold(e, email) }); i >= 0 {
-		r.addSubject(users[i], "")
+	for i, e := range slices.Backward(emails) { // the newest was not overridden by one of a lower standing
+		if strings.EqualFold(e, email) {
+			r.addSubject(users[i], "")
+			break
+		}
 	}
 	return err
 }
