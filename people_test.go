@@ -513,6 +513,32 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	assert.Positive(t, erased.NotesRedacted+erased.NotesLeft)
 }
 
+// A page linked the session of a visitor to the conversation of ada. The visitor turned out to be bob, whom ada
+// followed.
+func TestErase_leavesTheVisitorInTheConversationOfAnother(t *testing.T) {
+	d := newDesks()
+	s := d.start(t)
+	ada, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "ada"}, "Hello")
+	require.Equal(t, "pending", s.send(hook).says(t))
+	s.acts("a1", "anon", "s1", "$pageview", "/visitor", "")
+	s.link("s1", ada)
+	s.acts("a2", "bob", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"`)
+	s.acts("a3", "ada", "s1", "$identify", "/", `,"$anon_distinct_id":"anon-2"`)
+	s.acts("a4", "ada", "s2", "$pageview", "/of-ada", "")
+	notes := func() string { return strings.Join(d.intercom.Notes(ada), " ") }
+	waittest.Until(t, "notes", func() bool {
+		return strings.Contains(notes(), "visitor") && strings.Contains(notes(), "of ada")
+	})
+	e := s.export("ada/export")
+	require.Len(t, e.Conversations, 1)
+	assert.NotContains(t, string(musttest.New(json.Marshal(e))), "visitor")
+	s.erase("/ada?notes=redact")
+	waittest.Until(t, "the note is blank", func() bool { return !strings.Contains(notes(), "of ada") })
+	assert.Contains(t, notes(), "visitor")
+	assert.Equal(t, 1, s.erase("/bob?notes=redact").Conversations)
+	waittest.Until(t, "that one, too", func() bool { return !strings.Contains(notes(), "visitor") })
+}
+
 // A visitor's actions before a sign-in belong to the user, and no longer to the visitor, at every
 // door.
 func TestErase_ofAVisitorLeavesTheUserWhoSignedIn(t *testing.T) {

@@ -247,13 +247,18 @@ func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
 	})
 }
 
+// linksOf returns a session's link to a ticket as a person's.
+func linksOf(sessionID, ticketID string) map[string][]Link {
+	return map[string][]Link{sessionID: {{"zendesk", ticketID}}}
+}
+
 // erase erases the person of a session that is linked to conversation 7.
 func (f *following) erase(t testing.TB, sessionID string, redact bool) (planned Erasure) {
 	t.Helper()
 	of := Link{"zendesk", "7"}
 	data := musttest.New(json.Marshal(feed.Erasure{Type: feed.Erase, ProductID: "acme", SessionIDs: []string{sessionID}}))
 	require.NoError(t, f.store.unlink(t.Context(), "acme", of, sessionID))
-	return f.erases(t, Person{SessionIDs: []string{sessionID}, Links: []Link{of}}, redact, eventlog.Entry{Data: data})
+	return f.erases(t, Person{SessionIDs: []string{sessionID}, Links: linksOf(sessionID, "7")}, redact, eventlog.Entry{Data: data})
 }
 
 func TestFollow_forgetsTheSummaryOfAnErasedSession(t *testing.T) {
@@ -493,7 +498,7 @@ func TestFollow_writesOnAfterAFailedNoteIsErased(t *testing.T) {
 		f.links(t, "7", "t")
 		f.desk.refuses(failing("7", helpdesk.APIError{Status: 429, Wait: time.Minute, OneConversation: true}))
 		f.views(t, "s", "c")
-		f.erases(t, Person{SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}}}, false)
+		f.erases(t, Person{SessionIDs: []string{"s"}, Links: linksOf("s", "7")}, false)
 		synctest.Wait()
 		f.desk.refuses(nil)
 		f.views(t, "t", "d")

@@ -23,8 +23,20 @@ type Person struct {
 	Emails     []string // in lower case
 	Address    string   // the one of Emails that named the person, empty if a user ID did
 	SessionIDs []string
-	Links      []Link              // of these sessions, made for the person
+	Links      map[string][]Link   // by session: those made for the person
 	Others     map[string][]string // by session: the IDs of its other users
+}
+
+// within returns the person as a conversation with that link sees them. If its record of a session that
+// others share states no user, the session's link decides whether it is the person's.
+func (p Person) within(l Link) Person {
+	p.Others = maps.Clone(p.Others)
+	for id, theirs := range p.Links {
+		if others := p.Others[id]; len(others) > 0 && !slices.Contains(theirs, l) {
+			p.Others[id] = append(slices.Clip(others), "")
+		}
+	}
+	return p
 }
 
 // owns reports whether a session of a conversation, or a note of it, belongs to the person.
@@ -81,7 +93,7 @@ func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Ke
 	}
 	all := []Kept{}
 	for _, r := range records {
-		all = append(all, r.kept(of))
+		all = append(all, r.kept(of.within(r.link())))
 	}
 	links, _, err := c.store.waitingOf(ctx, productID, of)
 	return all, append([]Waiting{}, links...), err
@@ -119,7 +131,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 		if !redact {
 			can.Redactor = nil
 		}
-		if err := plan.conversation(c.store, &records[i], of, can); err != nil {
+		if err := plan.conversation(c.store, &records[i], of.within(records[i].link()), can); err != nil {
 			return plan, err
 		}
 	}
@@ -247,10 +259,10 @@ func (c *conversation) forget(of Person) {
 // leads to these only if it named the person: anybody may have claimed it.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
 	records []record, _ Person, err error) {
-	known, mayName := of.SessionIDs, of.mayName()
+	known, mayName, links := of.SessionIDs, of.mayName(), slices.Concat(slices.Collect(maps.Values(of.Links))...)
 	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Collect(maps.All(of.Others))
 	err = document.Each(ctx, s.docs, productID, conversationPrefix, func(doc document.Document) {
-		linked := slices.ContainsFunc(of.Links, func(l Link) bool { return l.documentName() == doc.Name })
+		linked := slices.ContainsFunc(links, func(l Link) bool { return l.documentName() == doc.Name })
 		if !linked && !mayName(doc.Value) {
 			return
 		}

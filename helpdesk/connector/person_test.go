@@ -21,7 +21,7 @@ import (
 func (s *service) eraseAda(t testing.TB) Erasure {
 	t.Helper()
 	return s.erases(t, Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"},
-		SessionIDs: []string{"s-ada"}, Links: []Link{{"chat", "c1"}}}, false)
+		SessionIDs: []string{"s-ada"}, Links: map[string][]Link{"s-ada": {{"chat", "c1"}}}}, false)
 }
 
 // conversationOf returns a conversation in which an offer was made and a reply is known, with

@@ -212,7 +212,7 @@ func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
 		assert.Nil(t, after.Summary)
 		assert.Equal(t, 1, after.Written)
 		assert.Len(t, after.Notes, 1)
-		plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}}}, true)
+		plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{"s"}, Links: linksOf("s", "7")}, true)
 		require.NoError(t, err)
 		assert.Equal(t, 3, plan.NotesRedacted)
 
@@ -227,9 +227,9 @@ func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
 // Each of two people may be erased from the conversation that both had in one session.
 func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 	all := map[string]Person{
-		"alice": {UserIDs: []string{"alice"}, SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}},
+		"alice": {UserIDs: []string{"alice"}, SessionIDs: []string{"s"}, Links: linksOf("s", "7"),
 			Others: map[string][]string{"s": {"bob"}}},
-		"bob": {UserIDs: []string{"bob"}, SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}},
+		"bob": {UserIDs: []string{"bob"}, SessionIDs: []string{"s"}, Links: linksOf("s", "7"),
 			Others: map[string][]string{"s": {"alice"}}},
 	}
 	for first, second := range map[string]string{"alice": "bob", "bob": "alice"} {

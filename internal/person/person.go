@@ -362,7 +362,8 @@ func (f *found) digests() (all []string) {
 // links returns the person's sessions and the conversations that are or were linked to them
 // on the person's behalf. In a shared session, somebody else's conversation stays.
 func (f *found) links() connector.Person {
-	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails, Address: f.address, Others: map[string][]string{}}
+	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails, Address: f.address,
+		Links: map[string][]connector.Link{}, Others: map[string][]string{}}
 	for i := range f.sessions {
 		s := &f.sessions[i]
 		links.SessionIDs = append(links.SessionIDs, s.id)
@@ -371,9 +372,11 @@ func (f *found) links() connector.Person {
 		if s.isShared() {
 			conversations = s.known.ConversationsOf(f.userIDs, f.emails)
 		}
+		theirs := []connector.Link{}
 		for _, c := range conversations {
-			links.Links = append(links.Links, connector.Link{Desk: c.Desk, ConversationID: c.ID})
+			theirs = append(theirs, connector.Link{Desk: c.Desk, ConversationID: c.ID})
 		}
+		links.Links[s.id] = theirs
 	}
 	return links
 }
