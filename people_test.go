@@ -517,18 +517,20 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 // followed.
 func TestErase_leavesTheVisitorInTheConversationOfAnother(t *testing.T) {
 	d := newDesks()
-	s := d.start(t)
+	s := d.start(t, func(o *liveactivity.Options) { o.Products[0].IntegrationConfig.Notes.SummaryThreshold = new(2) })
 	ada, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "ada"}, "Hello")
 	require.Equal(t, "pending", s.send(hook).says(t))
 	s.acts("a1", "anon", "s1", "$pageview", "/visitor", "")
+	s.acts("a2", "anon", "s1", "$pageview", "/visitor", "")
 	s.link("s1", ada)
-	s.acts("a2", "bob", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"`)
-	s.acts("a3", "ada", "s1", "$identify", "/", `,"$anon_distinct_id":"anon-2"`)
-	s.acts("a4", "ada", "s2", "$pageview", "/of-ada", "")
+	s.acts("a3", "bob", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"`)
+	s.acts("a4", "ada", "s1", "$identify", "/", `,"$anon_distinct_id":"anon-2"`)
+	s.acts("a5", "ada", "s2", "$pageview", "/of-ada", "")
 	notes := func() string { return strings.Join(d.intercom.Notes(ada), " ") }
-	waittest.Until(t, "notes", func() bool {
-		return strings.Contains(notes(), "visitor") && strings.Contains(notes(), "of ada")
+	waittest.Until(t, "a note and a summary", func() bool {
+		return strings.Contains(notes(), "Visited visitor") && strings.Contains(notes(), "of ada")
 	})
+	assert.Empty(t, s.context("user_id=ada").Summary)
 	e := s.export("ada/export")
 	require.Len(t, e.Conversations, 1)
 	assert.NotContains(t, string(musttest.New(json.Marshal(e))), "visitor")

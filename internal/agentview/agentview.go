@@ -385,12 +385,18 @@ func (r *reading) findLink() error {
 		summaries[l.SessionID] = l.Summary
 	}
 	r.answer.Summary = summaries[r.newest(func(id string) int {
-		if summaries[id] == "" {
+		if s := r.sessions[id]; summaries[id] == "" || r.isSummaryOfAnother(&s) {
 			return -1
 		}
 		return int(r.standingIn(id))
 	})]
 	return err
+}
+
+// isSummaryOfAnother reports whether the session was linked to the conversation for another user.
+func (r *reading) isSummaryOfAnother(s *directory.Session) bool {
+	user, _, _ := s.LinkedUser(r.link.Desk, r.link.ConversationID)
+	return user != "" && user != r.userID && !slices.Contains(r.subjects, recent.Subject{UserID: user})
 }
 
 // isTheirs reports whether a session's link is the person's. If the person is unknown, a link
