@@ -393,10 +393,18 @@ func (r *reading) findLink() error {
 	return err
 }
 
-// isSummaryOfAnother reports whether the session was linked to the conversation for another user.
-func (r *reading) isSummaryOfAnother(s *directory.Session) bool {
-	user, _, _ := s.LinkedUser(r.link.Desk, r.link.ConversationID)
-	return user != "" && user != r.userID && !slices.Contains(r.subjects, recent.Subject{UserID: user})
+// isSummaryOfAnother reports whether the session was linked to the conversation for other users only.
+func (r *reading) isSummaryOfAnother(s *directory.Session) (isAnothers bool) {
+	for _, c := range s.Conversations() {
+		if c.Desk != r.link.Desk || c.ID != r.link.ConversationID {
+			continue
+		}
+		isAnothers = true
+		if c.UserID == "" || c.UserID == r.userID || slices.Contains(r.subjects, recent.Subject{UserID: c.UserID}) {
+			return false
+		}
+	}
+	return isAnothers
 }
 
 // isTheirs reports whether a session's link is the person's. If the person is unknown, a link
