@@ -394,6 +394,9 @@ func TestContext_ofAnAddressWhoseSessionIsAnothersByNow(t *testing.T) {
 	s.acts("b2", "bob", "s2", "$identify", "/", "")
 	c = s.context("email=" + mail)
 	assert.Equal(t, []string{"ada", "reported", "ada-0 ada-1"}, []string{c.UserID, c.Identity, paths(c)})
+	s.acts("z1", "zoe", "", "$pageview", "/zoe-1", `},"$set":{"email":"zoe@example.com"`)
+	c = s.context("email=zoe@example.com")
+	assert.Equal(t, []string{"zoe", "zoe-1"}, []string{c.UserID, paths(c)}, "from a server, outside any session")
 }
 
 // A claim never makes an identity more than claimed, and takes nothing from a higher one.

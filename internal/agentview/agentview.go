@@ -118,27 +118,31 @@ func (r *reading) addSubject(userID, sessionID string) {
 }
 
 // findEmail finds the user with an address: its user in the session in which it was
-// last seen. If another user has appeared in that session since, it looks for the
-// address among the session's earlier users, and the session itself is not the
-// person's.
+// last seen. If there is none, or another user has appeared in that session since, it looks for
+// the address among all users who stated it, and the session itself is not the person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
 	id, err := r.view.Directory.SessionOf(r.ctx, r.view.Store, r.productID, email)
-	if err != nil || id == "" {
+	if err != nil {
 		return err
 	}
-	s, _, err := r.view.Directory.Session(r.ctx, r.productID, id)
-	switch {
-	case err != nil:
-		return err
-	case strings.EqualFold(s.Email, email):
-		r.ids, r.sure, r.stated = []string{id}, s.Standing, s.EmailStanding
-		r.addSubject(s.Addressee(), id)
-		return nil
+	if id != "" {
+		s, _, err := r.view.Directory.Session(r.ctx, r.productID, id)
+		if err != nil {
+			return err
+		}
+		if strings.EqualFold(s.Email, email) {
+			r.ids, r.sure, r.stated = []string{id}, s.Standing, s.EmailStanding
+			r.addSubject(s.Addressee(), id)
+			return nil
+		}
 	}
-	users := s.Identified()
+	_, users, err := r.view.Directory.Leads(r.ctx, r.productID, email)
+	if err != nil {
+		return err
+	}
 	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
-	for i, e := range slices.Backward(emails) { // the newest was not overridden by one of a lower standing
+	for i, e := range slices.Backward(emails) { // claims come first, the newest user of a higher standing last
 		if strings.EqualFold(e, email) {
 			r.addSubject(users[i], "")
 			break
