@@ -216,6 +216,12 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 	identify := func(second int, email string) activity.Event {
 		return naming("anon", identified(second, "bob", email))
 	}
+	for email, want := range map[string]string{"ivy@x.example": "7", "": "7", "bob@x.example": ""} {
+		var s directory.Session // nobody's, after an erasure
+		s.Link("zendesk", "7", "ivy@x.example", "")
+		s.Learn(identify(1, email))
+		assert.Equal(t, want, s.ConversationID, email)
+	}
 	for _, c := range []struct {
 		name   string
 		after  []activity.Event

@@ -30,13 +30,14 @@ func (s *Session) Link(desk, conversationID, email, userID string) {
 	switch {
 	case s.LinkUser != "":
 	case email != "" && strings.EqualFold(email, s.StatedEmail):
-		if s.LinkUser = s.EmailBy.Identified; s.LinkUser == "" {
-			s.LinkEmail = email
-		}
+		s.LinkUser = s.EmailBy.Identified
 	case userID != "" && (userID == s.UserID || s.hasIdentified(userID)):
 		s.LinkUser = userID
 	case email != "" && s.StatedEmail == "": // it is known from the session's user
 		s.LinkUser = s.UserID
+	}
+	if s.LinkUser == "" {
+		s.LinkEmail = email
 	}
 }
 
