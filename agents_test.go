@@ -394,6 +394,13 @@ func TestContext_ofAnAddressWhoseSessionIsAnothersByNow(t *testing.T) {
 	s.acts("b2", "bob", "s2", "$identify", "/", "")
 	c = s.context("email=" + mail)
 	assert.Equal(t, []string{"ada", "reported", "ada-0 ada-1"}, []string{c.UserID, c.Identity, paths(c)})
+	for _, user := range []string{"eve", "carol"} { // claims
+		s.happens(false, "$identify", user, "s3", map[string]any{"$set": map[string]any{"email": "carol@example.com"}})
+	}
+	s.acts("c1", "carol", "s3", "$pageview", "/carol-1", `},"$set":{"email":"carol@example.com"`)
+	s.acts("c2", "ada", "s3", "$identify", "/", "")
+	c = s.context("email=carol@example.com")
+	assert.Equal(t, []string{"carol", "carol-1"}, []string{c.UserID, paths(c)}, "she is no claim by now")
 	s.acts("z1", "zoe", "", "$pageview", "/zoe-1", `},"$set":{"email":"zoe@example.com"`)
 	c = s.context("email=zoe@example.com")
 	assert.Equal(t, []string{"zoe", "zoe-1"}, []string{c.UserID, paths(c)}, "from a server, outside any session")

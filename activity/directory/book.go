@@ -372,12 +372,13 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 
 // addOwners adds the event's user to the users of its address, and a silent session to its sessions.
 func (b *Book) addOwners(e *activity.Event, isSilent bool) {
-	p := b.stored[ofEmail(e.Email)]
+	p, standing := b.stored[ofEmail(e.Email)], min(e.Standing, e.EmailStanding)
 	add := func(known *[]string, one string) {
-		if one == "" || slices.Contains(*known, one) {
+		at := slices.Index(*known, one)
+		if one == "" || at >= 0 && (standing == activity.Claimed || at == len(*known)-1) {
 			return
 		}
-		if *known = own(*known, one, min(e.Standing, e.EmailStanding), maxUsers); slices.Contains(*known, one) {
+		if *known = own(*known, one, standing, maxUsers); slices.Contains(*known, one) {
 			b.change(p)
 		}
 	}
