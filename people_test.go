@@ -518,7 +518,8 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 func TestErase_leavesTheVisitorInTheConversationOfAnother(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, func(o *liveactivity.Options) { o.Products[0].IntegrationConfig.Notes.SummaryThreshold = new(2) })
-	ada, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "ada"}, "Hello")
+	ada, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+		helpdesktest.IntercomContact{ExternalID: "ada"}, "Hello")
 	require.Equal(t, "pending", s.send(hook).says(t))
 	s.acts("a1", "anon", "s1", "$pageview", "/visitor", "")
 	s.acts("a2", "anon", "s1", "$pageview", "/visitor", "")

@@ -39,7 +39,7 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 		{"a visitor's email stays when it identifies", events{event(1, "anon", "a@x"), known(3, "ada", "")}, "ada", "a@x"},
 		{"a visitor's email that comes late", events{known(3, "ada", ""), event(2, "anon", "a@x")}, "ada", "a@x"},
 		{"a visitor's events after identify", events{known(1, "ada", "a@x"), event(3, "anon", "")}, "anon", "a@x"},
-		{"a visitor after another user", events{known(1, "ada", "a@x"), known(2, "bob", ""), event(3, "anon", "")}, "anon", ""},
+		{"a visitor after two users", events{known(1, "ada", "a@x"), known(2, "bob", ""), event(3, "anon", "")}, "anon", ""},
 		{"another user's email goes with that user", events{known(1, "bob", "b@x"), known(3, "ada", "")}, "ada", ""},
 		{"another user's email that comes late", events{known(3, "ada", ""), known(2, "bob", "b@x")}, "ada", ""},
 		{"and comes back with the user", events{known(1, "bob", "b@x"), known(3, "ada", ""),

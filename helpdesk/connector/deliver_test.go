@@ -255,10 +255,10 @@ func linksOf(sessionID, ticketID string) map[string][]Link {
 // erase erases the person of a session that is linked to conversation 7.
 func (f *following) erase(t testing.TB, sessionID string, redact bool) (planned Erasure) {
 	t.Helper()
-	of := Link{"zendesk", "7"}
 	data := musttest.New(json.Marshal(feed.Erasure{Type: feed.Erase, ProductID: "acme", SessionIDs: []string{sessionID}}))
-	require.NoError(t, f.store.unlink(t.Context(), "acme", of, sessionID))
-	return f.erases(t, Person{SessionIDs: []string{sessionID}, Links: linksOf(sessionID, "7")}, redact, eventlog.Entry{Data: data})
+	require.NoError(t, f.store.unlink(t.Context(), "acme", Link{"zendesk", "7"}, sessionID))
+	return f.erases(t, Person{SessionIDs: []string{sessionID}, Links: linksOf(sessionID, "7")}, redact,
+		eventlog.Entry{Data: data})
 }
 
 func TestFollow_forgetsTheSummaryOfAnErasedSession(t *testing.T) {
