@@ -410,6 +410,18 @@ func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 	}
 }
 
+func TestOffers_deletesNothingThatItCannotRead(t *testing.T) {
+	run(t, helping, func(w *world, _ *server, conversation string) {
+		w.desk.AgentReply(conversation, "I am here")
+		time.Sleep(time.Second)
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		w.desk.Fail(helpdesktest.Fault{Method: http.MethodGet, Status: 400})
+		time.Sleep(3 * time.Hour)
+		assert.True(t, w.desk.Exists(conversation))
+	})
+}
+
 // A desk may show a message later than its webhook, or no longer.
 func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
 	run(t, helping, func(w *world, s *server, conversation string) {
