@@ -562,7 +562,8 @@ func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 			}, func(w *world, s *server, _ string) {
 				w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
 				w.pingPong()
-				time.Sleep(40 * time.Second)
+				w.desk.Fail(helpdesktest.Fault{Method: http.MethodGet, Status: 503, Times: 3})
+				time.Sleep(time.Minute)
 				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"))
 				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ambiguous"))
 				assert.Zero(t, count(t, s, "liveactivity_offers_total", "lost"))
