@@ -83,8 +83,8 @@ func (*world) Refresh(string) error { return nil }
 
 // Product implements Products.
 func (w *world) Product(productID string) (Product, bool, error) {
-	return Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, Assistance: w.core,
-		Labels: w.labels}, productID == acme, nil
+	return Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, Assistance: w.core, Labels: w.labels,
+		IdentitySecrets: []string{identitySecret}}, productID == acme, nil
 }
 
 // start starts a further server, which runs until the end of the test.
@@ -772,19 +772,23 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	}
 }
 
-// A page can link any session to any conversation. Such a session leads to no offer there, although
-// the desk vouches for the conversation's own session.
+// A page can link any session to any conversation, and a signed user the user's own. Such a session leads to
+// no offer there, although the desk vouches for the conversation's own session.
 func TestOffers_offersNothingForASessionThatAStrangerAdded(t *testing.T) {
-	run(t, helping, func(w *world, s *server, conversation string) {
-		w.visitAs("s2", "joe@acme.example", "/home")
-		musttest.New(s.link(t.Context(), "intercom", conversation, "s2", byStranger, time.Now()))
-		w.toAndFro("s2", "joe@acme.example", "/pricing")
-		time.Sleep(time.Second)
-		assert.Empty(t, w.offers(conversation))
-		assert.InDelta(t, 1, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"), 0)
-		w.pingPong()
-		assert.Len(t, w.offers(conversation), 1, "the desk's own session")
-	})
+	for name, by := range map[string]linkedBy{"by anybody's page": byStranger, "by another signed user": bySigned} {
+		t.Run(name, func(t *testing.T) {
+			run(t, helping, func(w *world, s *server, conversation string) {
+				w.visitAs("s2", "joe@acme.example", "/home")
+				musttest.New(s.link(t.Context(), "intercom", conversation, "s2", by, time.Now()))
+				w.toAndFro("s2", "joe@acme.example", "/pricing")
+				time.Sleep(time.Second)
+				assert.Empty(t, w.offers(conversation))
+				assert.InDelta(t, 1, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"), 0)
+				w.pingPong()
+				assert.Len(t, w.offers(conversation), 1, "the desk's own session")
+			})
+		})
+	}
 }
 
 func TestOffers_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
