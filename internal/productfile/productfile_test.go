@@ -124,6 +124,12 @@ func TestLoad_readsEveryField(t *testing.T) {
 		Keys: []Key{{Key: "lak_env", ExternalID: "acme", Scopes: []access.Scope{access.MCP, access.Stream}},
 			{Key: "lak_both", ExternalID: "acme"}},
 	}, file)
+
+	var stored Product // as a registration keeps it
+	value, err := json.Marshal(file.Products[0])
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(value, &stored))
+	assert.Equal(t, file.Products[0], stored)
 }
 
 func TestLoad_readsEvents(t *testing.T) {
