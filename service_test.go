@@ -50,10 +50,10 @@ func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
 				Views:     []liveactivity.View{nil},
 				Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1},
 				Products: []liveactivity.Product{{ProductID: "a/b", WebhookSecret: " x"},
-					{ProductID: "a", CaptureTokens: []string{""}}},
+					{ProductID: "a", CaptureTokens: []string{""}, Identity: liveactivity.Identity{Secrets: []string{""}}}},
 				Keys: []liveactivity.Key{{ExternalID: "b"}, {Key: "x ", ExternalID: "a"}}}
-		}, []string{"products[0].product_id", "products[0].webhook_secret", "products[1].capture_tokens[0]", "keys[0].key",
-			"keys[0].external_id", "keys[1].key",
+		}, []string{"products[0].product_id", "products[0].webhook_secret", "products[1].capture_tokens[0]",
+			"products[1].identity.secrets[0]", "keys[0].key", "keys[0].external_id", "keys[1].key",
 			"Retention.TTL", "MaxEvents", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes", "AdminKey",
 			"PublicURL", "Heartbeat", "Views[0]"}},
 		"a nil engine": {func(o *liveactivity.Options) { o.Log = (*memorylog.Log)(nil) }, []string{"Log"}},
