@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 )
 
 const invalid = "Invalid or missing API key"
@@ -288,6 +289,30 @@ func TestGrants_areListedAndEnded(t *testing.T) {
 		p.keys.RemoveProduct("acme")
 		assert.Empty(t, list(p), "grants end with their key")
 	})
+}
+
+// While storage is away nothing passes for ended, so clients try again, and nothing is spent.
+func TestServer_endsNothingWhileStorageIsAway(t *testing.T) {
+	p, id := newClient(t)
+	var docs watchtest.Watch
+	p.docs = watchtest.Store{Store: p.docs, Watch: &docs}
+	p = p.again(publicURL)
+	code, got := p.code(id), p.signIn(id)
+	grant := musttest.New(p.Grants(t.Context(), "acme"))[0].GrantID
+	docs.Down.Store(true)
+	_, _, err := p.KeyOf(t.Context(), got.Access)
+	require.ErrorIs(t, err, access.ErrUnavailable)
+	_, err = p.End(t.Context(), "acme", grant)
+	require.Error(t, err)
+	_, err = p.Grants(t.Context(), "acme")
+	require.Error(t, err)
+	for _, r := range []reply{p.token(renewal(id, got.Refresh)), p.token(redemption(id, code)), p.page(request(id)),
+		p.do(http.MethodPost, "/oauth/revoke", renewal(id, "", "token", got.Refresh).Encode())} {
+		assert.Equal(t, http.StatusServiceUnavailable, r.Code)
+	}
+	docs.Down.Store(false)
+	p.token(renewal(id, got.Refresh)).tokens()
+	p.token(redemption(id, code)).tokens()
 }
 
 func TestServer_withoutAPublicURL(t *testing.T) {
