@@ -64,10 +64,14 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 		w.identify(&feed.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
 		assert.True(t, w.found[0].kept, "%s, who signs in", c.name)
 	}
-	w := &want{session: session{LinkedAt: 1}, conversationID: "7"}
+	w := took("mallory", "", "ada")
+	w.identify(&feed.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
+	assert.False(t, w.found[0].kept, "a claimed user, while a visitor signs in")
+	w = &want{session: session{LinkedAt: 1}, conversationID: "7"}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{
-		{Action: activity.Action{Index: 1}, UserID: "eve", ConversationID: "7"}}})
+		{Action: activity.Action{Index: 1}, UserID: "eve", ConversationID: "7"}, {Action: activity.Action{Index: 1}}}})
 	assert.True(t, w.found[0].kept, "after the link, the action says where it belongs")
+	assert.False(t, w.found[1].kept, "to no conversation")
 }
 
 // A visitor's click and the same with its mark are one, also after the visitor has signed in.
