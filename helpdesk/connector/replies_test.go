@@ -294,7 +294,7 @@ func TestReply_isWithheldIfItIsTooLongOrLinksElsewhere(t *testing.T) {
 	}
 }
 
-// An asker with only an ID at the desk is known after a look-up.
+// An asker with only an ID at the desk is known after a look-up. Nobody else is told of the contact's actions.
 func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 	d, model := newChat(t)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
@@ -306,6 +306,16 @@ func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 		require.Len(t, model.prompts, i+1)
 		assert.Equal(t, i == 0, strings.Contains(model.prompts[i], "salaries"))
 	}
+	e := userReply("named", "c1", "Hi")
+	e.Contact.Email = "bob@acme.example"
+	d.answered(t, e)
+	for _, id := range []string{"k1", "k0"} { // only the second is looked up
+		e.DeliveryID, e.Contact, e.ContactID = id, helpdesk.Contact{}, id
+		d.event(t, chatPath, "chat", e)
+	}
+	d.work(t, "chat/c1")
+	require.Len(t, model.prompts, 5)
+	assert.NotContains(t, strings.Join(model.prompts[3:], ""), "salaries")
 }
 
 func TestReply_isGivenUp(t *testing.T) {
