@@ -522,6 +522,7 @@ func TestQuestion_confinesDataInThePrompt(t *testing.T) {
 	assert.Contains(t, p, "\n<data>\nUser clicked (/data)\n</data>\n")
 	assert.True(t, strings.HasSuffix(p, "\nThe customer's message:"+quoted))
 
+	assert.Equal(t, "Hi\nIs it late?", question("acme", Link{}, []message{{Text: "Hi"}, {Text: "Is it\nlate? "}}).Text)
 	p = Question{Text: strings.Repeat("x", 100<<10)}.prompt()
 	assert.Less(t, len(p), 10_000)
 	assert.NotContains(t, p, "earlier")
