@@ -84,9 +84,9 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 	})
 }
 
-// An app may write to conversations without the right to read them.
+// An app may write to conversations without the right to read them. Some desks find no notes.
 func TestFollow_writesANoteAgainThatItMayNotLookFor(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+	test := func(t *testing.T, f *following) {
 		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
 			if f.desk.count("note") == 1 && op == "note" {
 				return &helpdesk.APIError{Status: 502, Ambiguous: true}
@@ -98,6 +98,11 @@ func TestFollow_writesANoteAgainThatItMayNotLookFor(t *testing.T) {
 		f.views(t, "s", "b")
 		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, f.desk.texts("7"))
 		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
+	}
+	withDesk(t, promptNotes(), nil, test)
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.lacking(func(can *helpdesk.Capabilities) { can.Finder = nil })
+		test(t, f)
 	})
 }
 
@@ -105,7 +110,10 @@ func TestFollow_writesANoteAgainThatItMayNotLookFor(t *testing.T) {
 func TestFollow_looksForANoteAfterAnUnreadableAnswer(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.lose = failing("note", helpdesk.APIError{Status: 200})
+		f.desk.refuses(failing("find", helpdesk.APIError{Status: 409})) // for a while
 		f.begins(t, "a")
+		time.Sleep(time.Minute)
+		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
 		assert.Equal(t, []note{{ID: "1", Upto: 1}}, f.stored(t, "zendesk/7").Sessions[0].Notes, "a summary can replace it")
