@@ -326,3 +326,20 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 		})
 	}
 }
+
+// A server may lose the lease in the middle of a note, and have it again.
+func TestFollow_goesOnAfterStorageWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, log := newDesk(), &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+		f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)
+		d.takes = func() time.Duration { return 25 * time.Second }
+		f.begins(t, "a")
+		log.Down.Store(true)
+		time.Sleep(2 * time.Minute)
+		log.Down.Store(false)
+		time.Sleep(time.Minute)
+		f.visit(t, "s", "b")
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, d.texts("7"))
+	})
+}
