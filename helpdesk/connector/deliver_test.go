@@ -374,7 +374,8 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 	})
 }
 
-// Conversations that the desk refuses hold up the others only until the refusal is seen.
+// Conversations that the desk refuses hold up the others only until the refusal is seen. Their further
+// attempts close the desk to nobody.
 func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 	const all, healthy = 18, 6
 	for _, status := range []int{403, 500} {
@@ -399,6 +400,12 @@ func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 				}
 			}
 			assert.Less(t, f.desk.count("note"), all+20*healthy+12*12, "those refused keep their back-off")
+			for n := range 500 { // each refusal is the conversation's own by now
+				f.each(t, 1, fmt.Sprint("y", n))
+				time.Sleep(100 * time.Millisecond)
+				texts := f.desk.texts("0")
+				require.Equal(t, fmt.Sprint("[1] User visited y", n), texts[len(texts)-1])
+			}
 		})
 	}
 }
