@@ -206,7 +206,6 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 func (c *conversation) nextCompose(v *view) (*step, time.Time) {
 	batch := c.together()
 	m := batch[0]
-	m.With = nil
 	for _, each := range batch {
 		if !slices.Contains(v.theirs, each.ID) {
 			return &step{kind: kindWhose, message: each}, time.Time{}
@@ -372,7 +371,7 @@ func (s *session) summarize(done sessionSummary, now time.Time) *step {
 // the machine and returns the step for the effect that needs the desk. The stored machine moves
 // when the step is performed or settled.
 func (c *conversation) nextTick(v *view) (*step, time.Time) {
-	if v.rules == nil || c.Machine == nil {
+	if v.rules == nil {
 		return nil, time.Time{}
 	}
 	m := c.machine()

@@ -221,12 +221,10 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, offerTime)
 	defer cancel()
 	engaged := func(after string) (yes bool) {
-		if o.err == nil {
-			o.err = j.request(ctx, offers, func(ctx context.Context) (err error) {
-				yes, err = j.can.Remover.Engaged(ctx, id, after, j.r.Machine.Offer.Body)
-				return err
-			})
-		}
+		o.err = j.request(ctx, offers, func(ctx context.Context) (err error) {
+			yes, err = j.can.Remover.Engaged(ctx, id, after, j.r.Machine.Offer.Body)
+			return err
+		})
 		return yes && o.err == nil
 	}
 	wrote := j.r.Heard || engaged("")

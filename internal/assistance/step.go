@@ -153,9 +153,7 @@ func (s *step) shown(id string) bool {
 	shown.At, shown.ID, shown.Previous = s.now, id, nil
 	s.Claim, s.Offer = nil, &shown
 	if s.showsOffers(s.now) {
-		if s.State() == Conservative {
-			s.enter(Thinking)
-		}
+		s.enter(Thinking) // the only way from Conservative
 		s.enter(Proactive)
 	}
 	return true
