@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -148,7 +149,7 @@ func TestStrangers_haveATenthOfTheDesksRate(t *testing.T) {
 }
 
 // An owner waits for strangers neither in the conversation that they share, nor after
-// their notes had to wait, nor while the service stops.
+// their notes or the owner's had to wait, nor while the service stops.
 func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 	notes := DefaultNotes()
 	notes.Interval = 0
@@ -175,6 +176,12 @@ func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 		require.Equal(t, 5, strings.Count(f.desk.texts("7")[2], "next"))
 		time.Sleep(time.Minute)
 		require.Contains(t, f.desk.texts("7")[3], "first of mallory")
+		f.desk.refuses(failing("note", helpdesk.APIError{Status: 503}))
+		f.visit(t, "ada", "late")
+		time.Sleep(10 * time.Second)
+		f.desk.refuses(nil)
+		time.Sleep(10 * time.Second)
+		require.Contains(t, f.desk.texts("7")[4:], "[1] User visited late", "nor after the desk was away")
 		f.visit(t, "eve", "more")
 		time.Sleep(30 * time.Second)
 		assert.Empty(t, f.Backlog("acme").Desks, "nothing waits for the desk")
