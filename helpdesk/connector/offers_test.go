@@ -781,6 +781,7 @@ func TestOffers_offersNothingForASessionThatAStrangerAdded(t *testing.T) {
 				w.visitAs("s2", "joe@acme.example", "/home")
 				musttest.New(s.link(t.Context(), "intercom", conversation, "s2", by, time.Now()))
 				w.toAndFro("s2", "joe@acme.example", "/pricing")
+				w.toAndFro("s3", "eve@acme.example", "/team") // who has no conversation
 				time.Sleep(time.Second)
 				assert.Empty(t, w.offers(conversation))
 				assert.InDelta(t, 1, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"), 0)
