@@ -411,20 +411,24 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 		"nobody known":              {helpdesk.Contact{Email: "new@acme.example"}, nil, ""},
 		"nothing":                   {helpdesk.Contact{}, nil, ""},
 		"a contact that has gone":   {helpdesk.Contact{}, &helpdesk.APIError{Status: 404}, ""},
+		"a user id of one gone":     {helpdesk.Contact{}, &helpdesk.APIError{Status: 404}, "plain/c1"},
 		"an address of nobody seen": {helpdesk.Contact{Email: "x@acme.example", UserID: "y"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
 			d.plain.contacts = map[string]helpdesk.Contact{"k1": tt.found}
 			d.plain.script("contact", tt.err, false)
-			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 			e := openedByK1("d1", "c1")
+			if name == "a user id of one gone" { // the webhook has named it
+				e.Contact.UserID = "ada"
+			}
 			if name == "long ago" { // an imported conversation has its former date, and so has a payload with a fixed time
 				e.At = time.Unix(1663597223, 0)
 			}
 			d.says(t, "pending", e)
 			assert.Zero(t, d.plain.count("contact"), "not before the answer")
 
+			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 			require.NotNil(t, d.stored(t, "plain/c1").Contact)
 			d.work(t, "plain/c1")
 			assert.Equal(t, tt.want, d.linkedTo(t, "s1"))
