@@ -37,6 +37,10 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 	assert.Equal(t, cursor{Inside: id, Actions: 3, Next: 13}, w.found[1].after)
 	assert.Equal(t, cursor{After: id, Next: 15}, w.at)
 	assert.Zero(t, w.trimmed)
+
+	w = &want{at: cursor{Inside: id, Actions: 3, Next: 13}}
+	w.takeActions(id, &activity.Batch{Actions: actions[2:]}) // without two that were erased
+	assert.Len(t, w.found, 2)
 }
 
 // Before the link, the only sign of a claimed user's action is that it has neither the user nor the
