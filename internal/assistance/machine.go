@@ -116,7 +116,7 @@ const (
 
 // gate returns Offered, or the reason why the match's offer cannot be made now.
 func (m Machine) gate(now instant, match Matched) Reason {
-	last := m.Fired[match.Result.TriggerID]
+	last, fired := m.Fired[match.Result.TriggerID]
 	switch {
 	case now > instantOf(match.SendBy):
 		return Stale
@@ -127,7 +127,7 @@ func (m Machine) gate(now instant, match Matched) Reason {
 			return HoldingBack
 		}
 		return Busy
-	case now < last.At.add(match.Result.Cooldown):
+	case fired && now < last.At.add(match.Result.Cooldown):
 		return CoolingDown
 	}
 	return Offered
