@@ -1,7 +1,9 @@
 package connector
 
 import (
+	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,18 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// eraseAda erases ada, whose session is s-ada, from the conversation c1 of the chat.
-func (s *service) eraseAda(t testing.TB) Erasure {
+// eraseAda erases ada, whose session is s-ada, from the conversation c1 of the chat, and commits further entries.
+func (s *service) eraseAda(t testing.TB, more ...eventlog.Entry) Erasure {
 	t.Helper()
 	return s.erases(t, Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"},
-		SessionIDs: []string{"s-ada"}, Links: map[string][]Link{"s-ada": {{"chat", "c1"}}}}, false)
+		SessionIDs: []string{"s-ada"}, Links: map[string][]Link{"s-ada": {{"chat", "c1"}}}}, false, more...)
 }
 
 // conversationOf returns a conversation in which an offer was made and a reply is known, with
@@ -72,6 +76,54 @@ func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, plan.Changes, 1)
 	assert.NotContains(t, string(plan.Changes[0].Value), `"user_id":"ada"`)
+}
+
+// Another server erases a person between the choice of a step and its outbox.
+func TestErase_isInTimeUntilTheOutbox(t *testing.T) {
+	for name, tt := range map[string]struct {
+		messages []string // of users
+		again    bool     // the person is linked anew
+		replies  int
+	}{"a note": {}, "a note, and she goes on": {again: true}, "a reply": {messages: []string{"ada"}},
+		"a reply to two": {messages: []string{"ada", "bob"}, replies: 1}} {
+		t.Run(name, func(t *testing.T) {
+			d, model := newChat(t)
+			link := func(user, page string) {
+				d.visitAs(t, "s-"+user, user, user+"@acme.example", time.Now(), page)
+				musttest.New(d.link(t.Context(), "chat", "c1", "s-"+user, byWebhook, time.Now()))
+			}
+			link("ada", "secret")
+			link("bob", "x")
+			if tt.messages != nil {
+				d.work(t, "chat/c1") // the notes
+			}
+			for _, user := range tt.messages {
+				e := userReply(user, "c1", "Hi, it is "+user)
+				e.Contact.Email = user + "@acme.example"
+				d.event(t, chatPath, "chat", e)
+			}
+			erased := false
+			d.store.log.(*watchtest.Log).Before = func(_ context.Context, op watchtest.Op) error {
+				if op.Name == "write" && strings.HasPrefix(op.Documents[0], conversationPrefix) && !erased {
+					erased = true
+					require.NoError(t, d.store.unlink(t.Context(), "acme", Link{"chat", "c1"}, "s-ada"))
+					d.eraseAda(t, eventlog.Entry{Data: musttest.New(json.Marshal(feed.Erasure{Type: feed.Erase, ProductID: "acme",
+						SessionIDs: []string{"s-ada"}}))})
+					if tt.again {
+						link("ada", "b")
+					}
+				}
+				return nil
+			}
+			d.work(t, "chat/c1")
+			require.True(t, erased)
+			assert.Equal(t, tt.messages == nil, !strings.Contains(strings.Join(d.chat.texts("c1"), ""), "secret"))
+			assert.Len(t, d.chat.written(), tt.replies)
+			if tt.replies > 0 {
+				assert.NotContains(t, model.prompts[len(model.prompts)-1], "ada")
+			}
+		})
+	}
 }
 
 // The directory knows a session for some hours, and the conversation for a day or more.
