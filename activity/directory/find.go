@@ -98,7 +98,8 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 }
 
 // Leads returns sessions that stated an email address, the one where it was last seen, by its own standing, and
-// those that had no actions then; and users that stated the address. Claimed ones are the last to find room.
+// those that had no actions then; and users that stated the address, first the claimed ones, then the others, the
+// newest last. Claimed ones are the last to find room.
 func (d *Directory) Leads(ctx context.Context, productID, email string) (sessionIDs, userIDs []string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {
@@ -109,8 +110,8 @@ func (d *Directory) Leads(ctx context.Context, productID, email string) (session
 	if f.SessionID != "" && !slices.Contains(sessionIDs, f.SessionID) {
 		sessionIDs = append(sessionIDs, f.SessionID)
 	}
-	if f.Owner != nil && !slices.Contains(userIDs, f.Owner.UserID) {
-		userIDs = append(userIDs, f.Owner.UserID)
+	if f.Owner != nil && !slices.Contains(userIDs, f.Owner.UserID) { // it found no room
+		userIDs = slices.Insert(slices.Clip(userIDs), 0, f.Owner.UserID)
 	}
 	return sessionIDs, userIDs, nil
 }

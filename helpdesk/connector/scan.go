@@ -188,9 +188,11 @@ func (w *want) take(e *eventlog.Entry) bool {
 // the same click without its mark.
 func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	actions, skip := b.Actions, 0
-	if w.at.Inside == id { // an erasure may have removed some of these actions
-		for skip = min(w.at.Actions, len(actions)); skip > 0 && actions[skip-1].Index >= w.at.Next; skip-- {
-		}
+	if w.at.Inside == id {
+		skip = min(w.at.Actions, len(actions))
+	}
+	for skip > 0 && actions[skip-1].Index >= w.at.Next { // an erasure has removed some before the cursor
+		skip--
 	}
 	if skip >= len(actions) {
 		return
