@@ -437,6 +437,20 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	}
 }
 
+// The server that answered the webhook has died before the look-up.
+func TestFollow_looksUpAContactAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoors(t, nil)
+		d.plain.contacts = map[string]helpdesk.Contact{"k1": {UserID: "ada"}}
+		d.visitAs(t, "s1", "ada", "", time.Now(), "pricing")
+		d.says(t, "pending", openedByK1("d1", "c1"))
+		d.follows(t, d.plain.desk)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
+		assert.Equal(t, []string{"[1] User visited pricing"}, d.plain.texts("c1"))
+	})
+}
+
 func TestServeWebhook_looksUpAContactThatIsNamedDuringALookUp(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Minute} { // desks may state whole seconds
 		d := newDoors(t, nil)
