@@ -191,6 +191,14 @@ func (f *fact) isEmpty() bool {
 // is reports whether the fact names the user. There may be no fact.
 func (f *fact) is(userID string) bool { return f != nil && f.UserID == userID }
 
+// users returns the users that stated an address, with its Owner: first if it found no room.
+func (f *fact) users() []string {
+	if f.Owner == nil || slices.Contains(f.Users, f.Owner.UserID) {
+		return f.Users
+	}
+	return slices.Insert(slices.Clip(f.Users), 0, f.Owner.UserID)
+}
+
 // rank orders facts by standing. Among addresses of one standing, one that a signed user stated ranks above one
 // that anybody stated for that user.
 func (f *fact) rank() activity.Standing { return f.Standing<<4 | f.OfUser }

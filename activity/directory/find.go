@@ -106,14 +106,11 @@ func (d *Directory) Leads(ctx context.Context, productID, email string) (session
 		return nil, nil, err
 	}
 	f := &docs[0].fact
-	sessionIDs, userIDs = f.Silent, f.Users
+	sessionIDs = f.Silent
 	if f.SessionID != "" && !slices.Contains(sessionIDs, f.SessionID) {
 		sessionIDs = append(sessionIDs, f.SessionID)
 	}
-	if f.Owner != nil && !slices.Contains(userIDs, f.Owner.UserID) { // it found no room
-		userIDs = slices.Insert(slices.Clip(userIDs), 0, f.Owner.UserID)
-	}
-	return sessionIDs, userIDs, nil
+	return sessionIDs, f.users(), nil
 }
 
 // ownPrefix begins the IDs of users' own sessions, and no others.

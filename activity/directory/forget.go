@@ -33,8 +33,8 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 	for _, id := range who.UserIDs { // they may be users of addresses that others own by now
 		further = append(further, keysOf(ofEmail, b.stored[ofOwned(id)].owned)...)
 	}
-	if p := b.stored[ofEmail(who.Address)]; p != nil && p.fact.Owner != nil {
-		further = append(further, ofOwned(p.fact.Owner.UserID))
+	if p := b.stored[ofEmail(who.Address)]; p != nil { // its owner and earlier ones
+		further = append(further, keysOf(ofOwned, p.fact.users())...)
 	}
 	if err := b.load(ctx, further...); err != nil {
 		return nil, err

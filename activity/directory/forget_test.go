@@ -3,6 +3,7 @@ package directory_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,11 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 	ada := directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}, SessionIDs: []string{"s"}}
 	visitors, address := ada, directory.Person{Emails: []string{"ada@x.example"}, Address: "ada@x.example"}
 	visitors.Visitors = []string{"anon", "shared", "none"}
+	var crowd events
+	var others []string
+	for i := range 9 {
+		crowd, others = append(crowd, seen(1, "", fmt.Sprint(i), "ada@x.example")), append(others, fmt.Sprint("user/", i))
+	}
 	eves := events{seen(1, "", "eve", "ada@x.example"), seen(2, "", "eve", "eve@x.example")}
 	bobs := events{seen(1, "b", "bob", "bob@x.example"), seen(2, "", "bob", "bob@y.example")}
 	keptOfBob := []string{"email/bob@x.example", "email/bob@y.example", "owned/bob", "session/b", "user/bob"}
@@ -50,7 +56,10 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 		"an address that another owns": {eves, ada,
 			[]string{"email/ada@x.example", "email/eve@x.example", "owned/eve", "user/eve"}},
 		"an address, for all its users": {eves, address, []string{"email/eve@x.example", "owned/eve", "user/eve"}},
-		"the only address of its user":  {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
+		"an address of two users in turn": {append(slices.Clone(eves), seen(3, "", "carl", "ada@x.example")), address,
+			[]string{"email/eve@x.example", "owned/eve", "user/eve", "user/carl"}},
+		"an address of more users than it remembers": {crowd, address, others},
+		"the only address of its user":               {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := having(t, append(c.events, bobs...)...)
