@@ -59,7 +59,8 @@ func TestDirectory_Forget_leavesOtherPeople(t *testing.T) {
 		"an address of two users in turn": {append(slices.Clone(eves), seen(3, "", "carl", "ada@x.example")), address,
 			[]string{"email/eve@x.example", "owned/eve", "user/eve", "user/carl"}},
 		"an address of more users than it remembers": {crowd, address, others},
-		"the only address of its user":               {events{seen(1, "", "eve", "ada@x.example")}, address, []string{"user/eve"}},
+		"the only address of its user": {events{seen(1, "", "eve", "ada@x.example")}, address,
+			[]string{"user/eve"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := having(t, append(c.events, bobs...)...)
