@@ -406,6 +406,34 @@ func TestContext_ofAnAddressWhoseSessionIsAnothersByNow(t *testing.T) {
 	assert.Equal(t, []string{"zoe", "zoe-1"}, []string{c.UserID, paths(c)}, "from a server, outside any session")
 }
 
+// The last one to state the address has another by now, and a stranger only claims it.
+func TestContext_ofAnAddressIsOfTheUserWhoHasIt(t *testing.T) {
+	s := start(t)
+	for i, user := range []string{"eve", "ada", "ada", "bob"} {
+		s.happens(user != "eve", "$pageview", user, "s"+fmt.Sprint(i), map[string]any{"$set": map[string]any{"email": mail}})
+	}
+	s.happens(true, "$pageview", "bob", "s3", map[string]any{"$set": map[string]any{"email": "bob@example.com"}})
+	c := s.context("email=" + mail)
+	assert.Equal(t, []string{"ada", "reported", "s1 s2"}, []string{c.UserID, c.Identity, strings.Join(c.SessionIDs, " ")})
+}
+
+// A user who has left a session does not have the standing of the next one.
+func TestContext_ofAUserWhoHasLeft(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, withIdentity(""))
+	for _, name := range []string{"$identify", "$pageview"} {
+		s.happens(false, name, "ada", "s1", map[string]any{"$set": map[string]any{"email": mail}})
+	}
+	conversation := d.opens(s, mail, "Hello")
+	s.happens(false, "$pageview", "bob", "s1", map[string]any{"$user_hash": userHash("bob")})
+	assert.Equal(t, "claimed", s.context("user_id=ada").Identity)
+	s.happens(false, "$pageview", "ada", "s2", map[string]any{"$user_hash": userHash("ada"),
+		"$email_hash": userHash("new@example.com"), "$set": map[string]any{"email": "new@example.com"}})
+	c := s.context("conversation_id=" + conversation)
+	assert.Equal(t, []string{"ada", "claimed", conversation}, []string{c.UserID, c.Identity, c.ConversationID})
+	assert.Equal(t, 1, strings.Count(s.context("user_id=ada").Text, "ago, not verified: "))
+}
+
 // A claim never makes an identity more than claimed, and takes nothing from a higher one.
 func TestContext_statesTheStanding(t *testing.T) {
 	s := start(t, withIdentity(""))
