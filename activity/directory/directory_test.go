@@ -269,6 +269,11 @@ func TestSession_remembersTheNewestStatements(t *testing.T) {
 		s.Learn(e)
 	}
 	assert.Equal(t, want[12:], s.Stated())
+	s.Learn(standing(reported, reported, seen(30, "s", "bob", "bob@x.example")))
+	for n := range 20 {
+		s.Learn(standing(claimed, claimed, seen(40+n, "s", "eve", fmt.Sprint(n, "@evil.example"))))
+	}
+	assert.Contains(t, s.Stated(), directory.Statement{UserID: "bob", Email: "bob@x.example"}, "claims crowd it out")
 }
 
 // fixture is a directory under test, with its documents.
