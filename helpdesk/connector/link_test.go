@@ -267,6 +267,8 @@ func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
 			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
 		"of a lower standing": {visit{"s1", "ada", address, activity.Signed}, time.Hour,
 			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
+		"that only claims the user ID of a signed address": {visit{"signs the address", "ada", address, activity.Signed},
+			time.Hour, visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{Email: address}, "signs the address"},
 		"with another address": {visit{"s1", "ada", address, activity.Claimed}, time.Hour,
 			visit{"s2", "ada", "eve@x.example", activity.Claimed}, helpdesk.Contact{Email: address}, "s1"},
 		"of another user": {visit{"s1", "ada", address, activity.Claimed}, time.Hour,
@@ -283,6 +285,8 @@ func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
 			visit{"s2", "eve", "", activity.Claimed}, helpdesk.Contact{UserID: "ada"}, "s1"},
 		"a signed user": {visit{"s1", "ada", "", activity.Signed}, time.Hour,
 			visit{"s2", "ada", "", activity.Signed}, helpdesk.Contact{UserID: "ada"}, "s2"},
+		"a visitor whom another followed": {visit{"s1", "anon", "", activity.Claimed}, time.Hour,
+			visit{"s1", "anon-2", "", activity.Claimed}, helpdesk.Contact{UserID: "anon"}, "s1"},
 		"a user ID that is claimed elsewhere": {visit{"s1", "ada", "", activity.Signed}, time.Hour,
 			visit{"s2", "ada", "", activity.Claimed}, helpdesk.Contact{UserID: "ada"}, "s1"},
 	} {
@@ -292,8 +296,11 @@ func TestLinkContact_linksTheSessionInWhichItsUserIsNow(t *testing.T) {
 				for _, v := range []visit{tt.first, tt.second} {
 					e := did(v.user, "a", 0)
 					e.SessionID, e.Email, e.Standing, e.EmailStanding = v.session, v.email, v.standing, v.standing
-					if v.session == "said" {
+					switch v.session {
+					case "said":
 						e.Action = nil
+					case "signs the address":
+						e.Standing = activity.Claimed
 					}
 					s.records(t, e)
 					time.Sleep(tt.between)

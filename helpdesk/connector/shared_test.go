@@ -237,14 +237,14 @@ func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 			f.visit(t, "s", "home")
 			f.linkAs(t, "7", "s", byStranger) // nobody is known
 			synctest.Wait()
-			for _, user := range []string{"alice", "bob"} {
-				f.records(t, did(user, "of "+user, 0))
-				f.links(t, "7", "s")
+			for _, c := range [][2]string{{"alice", "7"}, {"carol", "8"}, {"bob", "7"}} {
+				f.records(t, did(c[0], "of "+c[0], 0))
+				f.links(t, c[1], "s")
 				time.Sleep(time.Second)
 			}
 			require.Equal(t, []string{"[1] User visited home", "[1] User visited of alice", "[1] User visited of bob"},
 				f.desk.texts("7"))
-			ids := map[string][]string{"alice": {"1", "2"}, "bob": {"3"}}
+			ids := map[string][]string{"alice": {"1", "2"}, "bob": {"4"}} // 3 is carol's, in conversation 8
 			erase := func(user string) {
 				kept, _, err := f.Kept(t.Context(), "acme", all[user])
 				require.NoError(t, err)
@@ -254,13 +254,13 @@ func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			before := f.stored(t, "zendesk/7").Sessions[0]
-			require.Equal(t, []string{"alice"}, before.Others)
+			require.Equal(t, []string{"alice", "carol"}, before.Others)
 			erase(first)
 			assert.Equal(t, len(ids[first]), f.desk.count("redact"))
 			left := f.stored(t, "zendesk/7").Sessions
 			require.Len(t, left, 1)
 			if first == "alice" {
-				before.Former, before.Others = nil, nil
+				before.Former, before.Others = nil, []string{"carol"}
 				assert.Equal(t, before, left[0], "it is bob's as before")
 			}
 			erase(second)
