@@ -303,6 +303,22 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	assert.Equal(t, 503, code)
 }
 
+func TestServeWebhook_promisesNoLinkThatIsNotStored(t *testing.T) {
+	d := newDoors(t, nil)
+	d.open(t, before(musttest.New(memorylog.New(nil)), func(op watchtest.Op) error {
+		if slices.ContainsFunc(op.Documents, func(name string) bool { return strings.HasPrefix(name, waitingPrefix) }) {
+			return d.away
+		}
+		return nil
+	}), nil)
+	d.away = errAway
+	e := opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"})
+	code, _ := d.event(t, webhookPath, "plain", e)
+	assert.Equal(t, 503, code)
+	d.away = nil
+	d.says(t, "pending", e)
+}
+
 // While the account is away, one conversation tries and the others wait for it. A desk that knows
 // its limits is not asked beyond them.
 func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
