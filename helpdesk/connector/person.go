@@ -23,7 +23,7 @@ type Person struct {
 	Emails     []string // in lower case
 	Address    string   // the one of Emails that named the person, empty if a user ID did
 	SessionIDs []string
-	Links      map[string][]Link   // by session: those made for the person
+	Links      map[string][]Link   // made for the person, by session: each of SessionIDs, also one without a link
 	Others     map[string][]string // by session: the IDs of its other users
 }
 

@@ -372,11 +372,10 @@ func (f *found) links() connector.Person {
 		if s.isShared() {
 			conversations = s.known.ConversationsOf(f.userIDs, f.emails)
 		}
-		theirs := []connector.Link{}
+		links.Links[s.id] = nil
 		for _, c := range conversations {
-			theirs = append(theirs, connector.Link{Desk: c.Desk, ConversationID: c.ID})
+			links.Links[s.id] = append(links.Links[s.id], connector.Link{Desk: c.Desk, ConversationID: c.ID})
 		}
-		links.Links[s.id] = theirs
 	}
 	return links
 }
