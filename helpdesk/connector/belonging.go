@@ -20,11 +20,11 @@ func (w *want) has(a *activity.BatchAction) bool {
 }
 
 // isAlien reports whether an action before the link is by a user of a lower standing than the
-// session's: it has neither the user nor the email address of its batch. A visitor before
-// sign-in looks the same, so identify can reverse this.
+// session's: it has neither the link's user nor the user or the email address of its batch. A visitor
+// before sign-in looks the same, so identify can reverse this.
 func (w *want) isAlien(a *activity.BatchAction, batch *activity.Batch) bool {
 	return a.Index < w.LinkedAt && a.UserID != "" && batch.UserID != "" && a.UserID != batch.UserID && a.Email == "" &&
-		!slices.Contains(w.own, a.UserID)
+		a.UserID != w.UserID && !slices.Contains(w.own, a.UserID)
 }
 
 // identify applies an entry that identifies an anonymous visitor. It decides whether the

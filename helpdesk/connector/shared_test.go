@@ -119,6 +119,17 @@ func TestLink_isOfOnePerson(t *testing.T) {
 	})
 }
 
+// One request may have the actions of two people who follow each other.
+func TestLink_keepsItsUsersActionsInARequestThatEndsWithAnother(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("", "alice", 4*time.Second), did("alice", "a", 3*time.Second),
+			signsIn("", "bob", 2*time.Second), did("bob", "b", time.Second))
+		f.records(t, signsIn("", "alice", 0), did("alice", "c", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		assert.Equal(t, []string{"a", "c"}, f.noted("7"))
+	})
+}
+
 // A user comes back while the note of the link before is being written.
 func TestLink_beginsAnewDuringANote(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
