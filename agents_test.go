@@ -401,6 +401,17 @@ func TestContext_ofAnAddressWhoseSessionIsAnothersByNow(t *testing.T) {
 	s.acts("c2", "ada", "s3", "$identify", "/", "")
 	c = s.context("email=carol@example.com")
 	assert.Equal(t, []string{"carol", "carol-1"}, []string{c.UserID, paths(c)}, "she is no claim by now")
+	const visitor = "0198c2f4-7a6b-7000-8000-000000000001"
+	for _, user := range []string{visitor, "dora", "bob"} {
+		said := map[string]any{"$anon_distinct_id": visitor, "$set": map[string]any{"email": "dora@example.com"}}
+		if user == "bob" {
+			said = nil
+		}
+		s.happens(false, "$identify", user, "s4", said)
+		s.happens(false, "$pageview", user, "s4", map[string]any{"$current_url": "https://app.example.com/" + user + "-4"})
+	}
+	c = s.context("email=dora@example.com")
+	assert.Equal(t, "dora", c.UserID, "she was a visitor when she stated her address first")
 	s.acts("z1", "zoe", "", "$pageview", "/zoe-1", `},"$set":{"email":"zoe@example.com"`)
 	c = s.context("email=zoe@example.com")
 	assert.Equal(t, []string{"zoe", "zoe-1"}, []string{c.UserID, paths(c)}, "from a server, outside any session")
