@@ -284,6 +284,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	p, s := b.session(sessionID)
 	for i := range events {
 		e := &events[i]
+		was := s.UserID
 		inSession := b.learn(s, e)
 		if e.Email == "" || e.SessionID+e.UserID == "" {
 			continue
@@ -291,7 +292,10 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		if e.UserID != "" {
 			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
 		}
-		b.addOwners(e, s.Actions == 0 && !slices.ContainsFunc(events, func(e activity.Event) bool { return e.Action != nil }))
+		isNew := s.Actions == 0 || was != "" && was != e.UserID && was != e.Anonymous
+		b.addOwners(e, isNew && !slices.ContainsFunc(events, func(other activity.Event) bool {
+			return other.Action != nil && (other.UserID == e.UserID || other.UserID == e.Anonymous)
+		}))
 		outside := sessionID == "" || isOwn(sessionID, e.UserID)
 		if !outside {
 			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: inSession}, e)
@@ -378,7 +382,8 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	}
 }
 
-// addOwners adds the event's user to the users of its address, and a silent session to its sessions.
+// addOwners adds the event's user to the users of its address, and a session in which that user has done nothing to
+// its sessions.
 func (b *Book) addOwners(e *activity.Event, isSilent bool) {
 	p, standing := b.stored[ofEmail(e.Email)], min(e.Standing, e.EmailStanding)
 	add := func(known *[]string, one string) {
