@@ -413,18 +413,21 @@ func TestErase_ofAnAddressReachesSessionsOfNobody(t *testing.T) {
 	}
 }
 
-// Bob signs in where Ada acts before, or in the same request. He does nothing there and goes on elsewhere.
-func TestErase_reachesSessionsInWhichOnlyOthersActed(t *testing.T) {
-	s := start(t)
-	const said = `},"$set":{"email":"bob@example.com"`
-	s.acts("a1", "ada", "s1", "$pageview", "/", "")
-	s.acts("b1", "bob", "s1", "$identify", "/", said)
-	s.takes(2, "/webhook/acme", `[{"event":"$identify","distinct_id":"bob","properties":{"$session_id":"s2"`+said+`}},`+
-		pageview("a2", "s2", "https://app.example.com/")+`]`, "X-PostHog-Secret: "+acmeSecret)
-	s.acts("b3", "bob", "s3", "$pageview", "/", said)
-	assert.Equal(t, 3, s.erase("/bob").Sessions)
-	for _, id := range []string{"s1", "s2"} {
-		assert.NotContains(t, s.ok(http.MethodGet, "/context/acme?session_id="+id, "", bearer(acmeKey)).body, "bob", id)
+// Bob signs in where Ada acts before, or in the same request, and where nobody acts. He does nothing there and goes on
+// elsewhere.
+func TestErase_reachesSessionsInWhichThePersonDidNothing(t *testing.T) {
+	for _, said := range []string{"", `},"$set":{"email":"bob@example.com"`} {
+		s := start(t)
+		s.acts("a1", "ada", "s1", "$pageview", "/", "")
+		s.acts("b1", "bob", "s1", "$identify", "/", said)
+		s.takes(2, "/webhook/acme", `[{"event":"$identify","distinct_id":"bob","properties":{"$session_id":"s2"`+said+`}},`+
+			pageview("a2", "s2", "https://app.example.com/")+`]`, "X-PostHog-Secret: "+acmeSecret)
+		s.acts("b2", "bob", "s3", "$identify", "/", said)
+		s.acts("b3", "bob", "s4", "$pageview", "/", said)
+		assert.Equal(t, 4, s.erase("/bob").Sessions)
+		for _, id := range []string{"s1", "s2", "s3"} {
+			assert.NotContains(t, s.ok(http.MethodGet, "/context/acme?session_id="+id, "", bearer(acmeKey)).body, "bob", id)
+		}
 	}
 }
 

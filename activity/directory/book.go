@@ -175,7 +175,7 @@ type fact struct {
 	UserID    string            `json:"user_id,omitempty"`    // of an Owner
 	Owner     *fact             `json:"owner,omitempty"`      // the user that an address has without a session
 	Users     []string          `json:"users,omitempty"`      // that stated an address: claimed ones, then the others
-	Silent    []string          `json:"silent,omitempty"`     // likewise, sessions without actions at that time
+	Silent    []string          `json:"silent,omitempty"`     // likewise, sessions in which the user did nothing
 	Standing  activity.Standing `json:"standing,omitempty"`
 	OfUser    activity.Standing `json:"of_user,omitempty"` // of the user's ID
 	At        int64             `json:"at,omitempty"`      // microseconds since the epoch
@@ -286,24 +286,27 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		e := &events[i]
 		was := s.UserID
 		inSession := b.learn(s, e)
-		if e.Email == "" || e.SessionID+e.UserID == "" {
+		if e.SessionID+e.UserID == "" {
 			continue
 		}
-		if e.UserID != "" {
-			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding), OfUser: e.Standing}, e)
+		b.addSilent(e, events, s.Actions == 0 || was != "" && was != e.UserID && was != e.Anonymous)
+		if e.Email == "" {
+			continue
 		}
-		isNew := s.Actions == 0 || was != "" && was != e.UserID && was != e.Anonymous
-		b.addOwners(e, isNew && !slices.ContainsFunc(events, func(other activity.Event) bool {
-			return other.Action != nil && (other.UserID == e.UserID || other.UserID == e.Anonymous)
-		}))
+		standing := min(e.Standing, e.EmailStanding)
+		if e.UserID != "" {
+			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: standing, OfUser: e.Standing}, e)
+		}
+		p := b.stored[ofEmail(e.Email)]
+		b.add(p, &p.fact.Users, e.UserID, standing)
 		outside := sessionID == "" || isOwn(sessionID, e.UserID)
 		if !outside {
 			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: inSession}, e)
 		}
 		if e.UserID != "" && (outside || inSession < e.EmailStanding) {
-			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: min(e.Standing, e.EmailStanding)}, e)
+			b.note(ofEmail(e.Email), fact{UserID: e.UserID, Standing: standing}, e)
 			owned := b.stored[ofOwned(e.UserID)]
-			owned.owned = own(owned.owned, strings.ToLower(e.Email), min(e.Standing, e.EmailStanding), maxOwned)
+			owned.owned = own(owned.owned, strings.ToLower(e.Email), standing, maxOwned)
 			b.change(owned)
 		}
 	}
@@ -382,22 +385,30 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	}
 }
 
-// addOwners adds the event's user to the users of its address, and a session in which that user has done nothing to
-// its sessions.
-func (b *Book) addOwners(e *activity.Event, isSilent bool) {
-	p, standing := b.stored[ofEmail(e.Email)], min(e.Standing, e.EmailStanding)
-	add := func(known *[]string, one string) {
-		at := slices.Index(*known, one)
-		if one == "" || at >= 0 && (standing == activity.Claimed || at == len(*known)-1) {
-			return
-		}
-		if *known = own(*known, one, standing, maxUsers); slices.Contains(*known, one) {
-			b.change(p)
-		}
+// addSilent adds the session of an event to the sessions of its user and its address if the user is new there and
+// has no action in the request. An erasure finds such a session by nothing else.
+func (b *Book) addSilent(e *activity.Event, request []activity.Event, isNew bool) {
+	if !isNew || slices.ContainsFunc(request, func(other activity.Event) bool {
+		return other.Action != nil && (other.UserID == e.UserID || other.UserID == e.Anonymous)
+	}) {
+		return
 	}
-	add(&p.fact.Users, e.UserID)
-	if isSilent {
-		add(&p.fact.Silent, e.SessionID)
+	if p := b.stored[ofUser(e.UserID)]; p != nil && p.fact.Standing <= e.Standing { // a claim prolongs no more than one
+		b.add(p, &p.fact.Silent, e.SessionID, e.Standing)
+	}
+	if p := b.stored[ofEmail(e.Email)]; p != nil {
+		b.add(p, &p.fact.Silent, e.SessionID, min(e.Standing, e.EmailStanding))
+	}
+}
+
+// add adds a user or a session, unless it is empty, to one of the document's lists.
+func (b *Book) add(p *storedDocument, known *[]string, one string, standing activity.Standing) {
+	at := slices.Index(*known, one)
+	if one == "" || at >= 0 && (standing == activity.Claimed || at == len(*known)-1) {
+		return
+	}
+	if *known = own(*known, one, standing, maxUsers); slices.Contains(*known, one) {
+		b.change(p)
 	}
 }
 

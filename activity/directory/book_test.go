@@ -98,6 +98,10 @@ func TestBook_ofNothingChangesNothing(t *testing.T) {
 }
 
 func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
+	acts := func(e activity.Event) activity.Event {
+		e.Action = &activity.Action{}
+		return e
+	}
 	for _, c := range []struct {
 		name          string
 		first, second activity.Event
@@ -106,7 +110,7 @@ func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 		{"one session", seen(1, "s", "ada", ""), seen(1, "s", "bob", ""), "session/s"},
 		{"one user's address", seen(1, "s1", "ada", "a@x.example"), seen(1, "s2", "ada", "b@x.example"), "user/ada"},
 		{"one address", seen(1, "s1", "ada", "a@x.example"), seen(1, "s2", "bob", "A@x.example"), "email/a@x.example"},
-		{"one user, without an address", seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), ""},
+		{"one user, without an address", acts(seen(1, "s1", "ada", "")), acts(seen(1, "s2", "ada", "")), ""},
 		{"nothing in common", seen(1, "s1", "ada", "a@x.example"), seen(1, "s2", "bob", "b@x.example"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,7 +146,7 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 		"later":                     {1, activity.Event{}, []string{user, email}},
 		"late":                      {-1, activity.Event{}, nil},
 		"in another session":        {1, activity.Event{SessionID: "s2"}, []string{user, email}},
-		"late in another session":   {-1, activity.Event{SessionID: "s2"}, []string{email}}, // one of its sessions
+		"late in another session":   {-1, activity.Event{SessionID: "s2"}, []string{user, email}}, // one of their sessions
 		"as another user":           {1, activity.Event{UserID: "bob"}, []string{"user/bob", email}},
 		"late as another user":      {-1, activity.Event{UserID: "bob"}, []string{"user/bob", email}}, // one of its users
 		"with another address":      {1, activity.Event{Email: "new@x.example"}, []string{user, "email/new@x.example"}},
@@ -217,7 +221,7 @@ func TestBook_keepsAnAddressWhileItsSessionGoesOn(t *testing.T) {
 			assert.NotContains(t, changes, "user/")
 			_, changes = learn(activity.Event{SessionID: "v"})
 			assert.Equal(t, []string{"session/v"}, changes, "its address was just extended")
-			_, changes = learn(activity.Event{SessionID: "b", UserID: "bob"})
+			_, changes = learn(activity.Event{SessionID: "b", UserID: "bob", Action: &activity.Action{}})
 			assert.Equal(t, []string{"session/b"}, changes, "there is nothing to keep")
 		}
 		assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))

@@ -667,7 +667,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 			`"past":{"stated":[{"user_id":"ada","email":"Ada@x.example"}]},"email":"Ada@x.example",` +
 			`"user_by":{"at":1790848801000000,"is_user":true},"email_by":{"at":1790848801000000,"is_user":true}}`,
 		"session/empty":       `{}`,
-		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
+		"user/ada":            `{"email":"Ada@x.example","silent":["s"],"at":1790848801000000}`,
 		"email/ada@x.example": `{"session_id":"s","users":["ada"],"silent":["s"],"at":1790848801000000}`,
 	}, got)
 }

@@ -97,9 +97,18 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, err
 }
 
+// Silent returns sessions in which a user appeared without actions, the claimed ones first.
+func (d *Directory) Silent(ctx context.Context, productID, userID string) ([]string, error) {
+	docs, err := d.read(ctx, productID, ofUser, []string{userID})
+	if err != nil {
+		return nil, err
+	}
+	return docs[0].fact.Silent, nil
+}
+
 // Leads returns sessions that stated an email address, the one where it was last seen, by its own standing, and
-// those that had no actions then; and users that stated the address, first the claimed ones, then the others, the
-// newest last. Claimed ones are the last to find room.
+// those where its user had no actions then; and users that stated the address. Of both lists the claimed ones come
+// first, then the others, the newest last. Claimed ones are the last to find room.
 func (d *Directory) Leads(ctx context.Context, productID, email string) (sessionIDs, userIDs []string, err error) {
 	docs, err := d.read(ctx, productID, ofEmail, []string{email})
 	if err != nil {

@@ -142,8 +142,9 @@ func (r *reading) findEmail() error {
 		return err
 	}
 	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
-	found := "" // a visitor who stated the address is most likely somebody else by now
-	for i, e := range slices.Backward(emails) { // claims come first, the newest user of a higher standing last
+	// Claims come first, the newest user of a higher standing last. A visitor has most likely signed in since.
+	found := ""
+	for i, e := range slices.Backward(emails) {
 		if strings.EqualFold(e, email) && (found == "" || directory.IsVisitor(found) && !directory.IsVisitor(users[i])) {
 			found = users[i]
 		}

@@ -124,8 +124,8 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 }
 
 // byUser returns a user's sessions, which may repeat, and adds the user's addresses and actions
-// outside any session to f. If nothing is stored about the user's actions in a session, an
-// address may still lead to it.
+// outside any session to f. If nothing is stored about the user's actions in a session, the user
+// or an address may still lead to it.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
 	emails, err := p.Directory.EmailsOf(ctx, productID, userID)
 	if err != nil {
@@ -135,13 +135,20 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	if err != nil {
 		return nil, err
 	}
+	led, err := p.Directory.Silent(ctx, productID, userID)
+	if err != nil {
+		return nil, err
+	}
 	for _, email := range append(owned, emails[0]) {
-		led, err := p.ledTo(ctx, productID, userID, email)
+		more, _, err := p.Directory.Leads(ctx, productID, email)
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, led...)
+		led = append(led, more...)
 		f.addEmail(email)
+	}
+	if ids, err = p.theirs(ctx, productID, userID, led); err != nil {
+		return nil, err
 	}
 	acted, outside, err := p.Log.Activity().Sessions(ctx, productID, userID)
 	if err != nil {
@@ -152,13 +159,8 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	return slices.Concat(ids, acted, live), err
 }
 
-// ledTo returns the sessions to which an address leads, if they are the user's: anybody may state the
-// address.
-func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
-	led, _, err := p.Directory.Leads(ctx, productID, email)
-	if err != nil {
-		return nil, err
-	}
+// theirs returns the sessions that know the user: anybody may state an address.
+func (p *People) theirs(ctx context.Context, productID, userID string, led []string) (ids []string, err error) {
 	known, err := p.Directory.Sessions(ctx, productID, led...)
 	for i := range known {
 		if known[i].UserID == userID || slices.Contains(known[i].Identified(), userID) {
