@@ -18,7 +18,7 @@ import (
 // means that the service made its log itself.
 func (s *Service) newMeter(isNew bool) *flow.Meter {
 	config := flow.Config{
-		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Version, Logger: s.log,
+		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Since, Logger: s.log,
 		Readers: func(productID string) int { return s.streams.Readers(productID) },
 		Backlog: func(productID string) flow.Backlog { return s.connector.Backlog(productID) },
 	}

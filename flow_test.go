@@ -94,6 +94,20 @@ func TestFlow_isOfOneProduct(t *testing.T) {
 	assert.Zero(t, other.Storage.LogBytes)
 }
 
+func TestFlow_keepsItsMinutesWhenSecretsRotate(t *testing.T) {
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		p := a.register(`{"product_id":"initech"}`)
+		for i, s := range []*service{a, b} {
+			require.Equal(t, http.StatusOK, s.post(p, pageview(fmt.Sprint("u", i), "s1", "https://a.example/")).status)
+			p = a.register(`{"product_id":"initech","force":true,"agent":{"prompt":"Hi."}}`)
+		}
+		for _, s := range []*service{a, b} {
+			waittest.Until(t, "it counts both", func() bool { return s.flow("initech", p["key"]).total().Accepted == 2 })
+		}
+	})
+}
+
 func TestFlow_saysWhichDeskIsAway(t *testing.T) {
 	t.Parallel() // it mostly waits
 	d := newDesks()

@@ -28,7 +28,7 @@ type Config struct {
 	Backlog   func(productID string) Backlog // this server's pending deliveries; called every two seconds
 	Logger    *slog.Logger                   // receives failures to share
 
-	// Version returns the version of a product's registration, to which the counts belong,
+	// Version returns the version of a product's first registration, to which the counts belong,
 	// and false for an unknown product, which is not counted.
 	Version func(productID string) (document.Version, bool)
 }

@@ -169,7 +169,7 @@ func (r *Registry) take(doc document.Document) {
 		return
 	}
 	p, wrong := r.open(reg.Product)
-	p.version = doc.Version
+	p.version, p.since = doc.Version, since(doc)
 	r.put(p)
 	digest := [sha256.Size]byte(reg.KeySHA256)
 	if err := r.keys.AddDigest(digest, productID); err != nil {

@@ -31,6 +31,7 @@ type registration struct {
 	KeySHA256 []byte              `json:"key_sha256"`
 	KeyName   string              `json:"key_name,omitempty"`
 	Removed   bool                `json:"removed,omitempty"`
+	Since     document.Version    `json:"since,omitempty"` // the first one's version; zero for the first
 }
 
 // Equal registrations have equal encodings; isStored relies on this.
@@ -47,6 +48,16 @@ func encodeRegistration(reg registration) ([]byte, error) {
 func isRemoved(doc document.Document) bool {
 	var reg registration
 	return json.Unmarshal(doc.Value, &reg) == nil && reg.Removed
+}
+
+// since returns the version of a product's first registration, which later ones with force keep;
+// zero if the document is not a registration or is marked as removed.
+func since(doc document.Document) document.Version {
+	var old registration
+	if json.Unmarshal(doc.Value, &old) != nil || old.Removed {
+		return 0
+	}
+	return cmp.Or(old.Since, doc.Version)
 }
 
 // rotating returns the document's registration with the credentials of reg. If the document is
@@ -92,6 +103,7 @@ func (r *Registry) Register(
 		if isBare {
 			reg = fresh.rotating(doc)
 		}
+		reg.Since = since(doc)
 		value, err := encodeRegistration(reg)
 		return document.Put(doc, value, 0), err
 	})

@@ -71,6 +71,7 @@ type product struct {
 	connected connector.Product // with open desks
 	reports   intake.Product
 	version   document.Version // of its registration; zero if it is not registered
+	since     document.Version // of its first registration
 	taken     uint64           // Registry.taken when this process put it
 }
 
@@ -247,6 +248,13 @@ func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 func (r *Registry) Version(productID string) (document.Version, bool) {
 	p, ok := r.product(productID)
 	return p.version, ok
+}
+
+// Since is like Version, but returns the version of the product's first registration, which stays
+// when it is registered again with force.
+func (r *Registry) Since(productID string) (document.Version, bool) {
+	p, ok := r.product(productID)
+	return p.since, ok
 }
 
 // beforeRegistration is the generation of a write whose product was registered, or became known,
