@@ -116,8 +116,9 @@ func (g *stored) put() (document.Change, error) {
 // change applies decide to a grant, again if another write came first, until ctx ends. So decide
 // may run several times, each time on the grant as it is then, and must have no lasting effect.
 // An error of decide leaves the grant as it was, but errReused and errEnded end it; change
-// returns it. If there is no grant, or its product is dropped in the meantime, the error is
-// errNoGrant. After any other error of storage, the grant may or may not have changed.
+// returns it. If there is no grant, the error is errNoGrant. After an error of storage, the grant
+// may or may not have changed. [document.ErrDropped] is one: it does not mean that the grant has
+// ended, because a server that has not yet loaded a new registration gets it, too.
 func (s *Server) change(ctx context.Context, productID, id string, decide func(*grant) error) error {
 	return document.Retry(ctx, func() error {
 		g, err := s.read(ctx, productID, id)
@@ -134,10 +135,7 @@ func (s *Server) change(ctx context.Context, productID, id string, decide func(*
 		case err != nil:
 			return err
 		}
-		switch _, err = s.docs.Write(ctx, productID, change); {
-		case errors.Is(err, document.ErrDropped):
-			return errNoGrant
-		case err != nil:
+		if _, err = s.docs.Write(ctx, productID, change); err != nil {
 			return fmt.Errorf("oauth: write grant: %w", err)
 		}
 		if verdict == errReused {

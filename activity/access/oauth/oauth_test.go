@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
@@ -313,6 +315,19 @@ func TestServer_endsNothingWhileStorageIsAway(t *testing.T) {
 	docs.Down.Store(false)
 	p.token(renewal(id, got.Refresh)).tokens()
 	p.token(redemption(id, code)).tokens()
+}
+
+// A server may learn of its product's registration only during a request, as just after a start.
+func TestToken_isNotLostAtAServerThatIsBehind(t *testing.T) {
+	p, id := newClient(t)
+	p.docs.(*document.Memory).Drop("acme", 2) // it was another registration's
+	form := renewal(id, p.signIn(id).Refresh)
+	r := httptest.NewRequest(http.MethodPost, "/oauth/token", strings.NewReader(form.Encode()))
+	behind := document.WithGenerations(t.Context(), func(string) document.Version { return 1 })
+	w := httptest.NewRecorder()
+	p.mux.ServeHTTP(w, r.WithContext(behind))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	p.token(form).tokens()
 }
 
 func TestServer_withoutAPublicURL(t *testing.T) {
