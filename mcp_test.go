@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -108,13 +109,16 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	s.acts("4", "anon", "s-anon", "$pageview", "/a", "")
 	s.acts("5", "ada", "s-anon", "$identify", "/a", `,"$anon_distinct_id":"anon"`)
 	assert.Equal(t, uri, <-updated, "what the visitor did is the user's")
+	s.acts("6", "anon", "s-anon", "$pageview", "/b", `},"timestamp":"`+
+		time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)+`","x":{`)
+	assert.Equal(t, uri, <-updated, "also if it arrives late")
 	s.ok(http.MethodDelete, "/users/acme/eve%2F%C3%A4", "", withAdminKey)
 	assert.Equal(t, another, <-updated, "nothing is known of an erased user")
 	assert.Empty(t, updated)
 
 	read, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
 	require.NoError(t, err)
-	assert.Contains(t, read.Contents[0].Text, `"user_id":"ada","count":2,`)
+	assert.Contains(t, read.Contents[0].Text, `"user_id":"ada","count":3,`)
 	assert.Equal(t, "private", read.CacheScope, "no cache shares it with the holder of another key")
 	_, err = session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "liveactivity://globex/users/ada"})
 	assert.Error(t, err, "of another product")

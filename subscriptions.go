@@ -18,7 +18,8 @@ func (s *Service) listen(w http.ResponseWriter, r *http.Request, l *mcptool.List
 type notifications struct{ *mcptool.Listening }
 
 // Frame implements [eventlog.Form]. It has an event for each user with actions, with earlier actions
-// that the entry assigns, or with an erasure in the entry; it is nil if there are none.
+// that the entry assigns, or with an erasure in the entry, and for the session's user, because a
+// visitor's late action may be that user's; it is nil if there are none.
 func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
 	if who, err := e.DecodeIdentity(); err == nil && who != nil {
 		return n.Acted(who.UserID)
@@ -30,9 +31,10 @@ func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
 	if err != nil || b == nil {
 		return nil
 	}
-	var users []string
+	users := []string{b.UserID}
+	frame = n.Acted(b.UserID)
 	for i := range b.Actions {
-		if id := b.Actions[i].UserID; id != "" && !slices.Contains(users, id) {
+		if id := b.Actions[i].UserID; !slices.Contains(users, id) {
 			users = append(users, id)
 			frame = append(frame, n.Acted(id)...)
 		}
