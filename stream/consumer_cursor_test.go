@@ -331,6 +331,34 @@ func TestConsumer_reportsThatASessionWhichIsBehindHasLostEntries(t *testing.T) {
 	})
 }
 
+// A server that has lost its whole log names no oldest entry.
+func TestConsumer_reportsThatASessionWhichIsBehindHasLostTheWholeLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		var gaps notes
+		s := newStream(t, &streamtest.ServerOptions{InMemory: true, Retention: eventlog.Retention{TTL: time.Hour}})
+		c := startConsumer(t, s.URL(), stream.Handlers{
+			Actions: func(context.Context, activity.Batch) error {
+				if away.Load() {
+					return errors.New("away")
+				}
+				return nil
+			},
+			Gap: func(requested, oldest string) { gaps.add("%s %s", requested, oldest) },
+		}, stream.ConsumerOptions{Client: s.Client(), Since: time.Unix(0, 0)})
+		ids := s.Send(clicksOf("s1", "ada", "a"))
+		synctest.Wait()
+		away.Store(true)
+		s.Send(clicksOf("s1", "ada", "b"))
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, []string{ids[0] + " "}, gaps.all())
+		away.Store(false)
+		s.Send(clicksOf("s1", "ada", "c"))
+		time.Sleep(time.Second)
+		c.counts(t, map[string]float64{"behind": 0, "acknowledged_total": 2})
+	})
+}
+
 func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes

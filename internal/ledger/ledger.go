@@ -314,13 +314,14 @@ func (l *Ledger) Catch(id, key string) *Entry {
 	return e
 }
 
-// Lost records that no entries before the oldest are left for the pass. It reports whether one of
-// its keys may have missed some; each key counts once until it finishes an entry.
+// Lost records that no entries before the oldest, or none at all if it is empty, are left for the
+// pass. It reports whether one of its keys may have missed some; each key counts once until it
+// finishes an entry.
 func (l *Ledger) Lost(oldest string) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.passing {
-		if !a.lost && Compare(a.after, oldest) < 0 {
+		if !a.lost && (oldest == "" || Compare(a.after, oldest) < 0) {
 			a.lost, news = true, true
 		}
 	}
