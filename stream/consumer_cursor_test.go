@@ -359,6 +359,55 @@ func TestConsumer_reportsThatASessionWhichIsBehindHasLostTheWholeLog(t *testing.
 	})
 }
 
+// rereading consumes a new stream whose first entries, one for each session, have failed and are handled again.
+// The handler of session s1 then takes an hour.
+func rereading(t *testing.T, did *notes, opts stream.ConsumerOptions) (*streamtest.Server, *running) {
+	t.Helper()
+	var failed sync.Map // by session
+	s := newStream(t, &streamtest.ServerOptions{InMemory: true})
+	opts.Client, opts.Since, opts.ParkAfter = s.Client(), time.Unix(0, 0), time.Millisecond
+	c := startConsumer(t, s.URL(), stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
+		if _, again := failed.LoadOrStore(b.SessionID, true); !again {
+			return errors.New("away")
+		}
+		if b.SessionID == "s1" {
+			time.Sleep(time.Hour)
+		}
+		did.add("%s", b.SessionID)
+		return nil
+	}}, opts)
+	s.Send(clicksOf("s1", "ada", "a"))
+	time.Sleep(time.Minute)
+	return s, c
+}
+
+func TestConsumer_handlesAnEntryReadAgainOnce(t *testing.T) {
+	for name, interrupt := range map[string]func(t *testing.T, s *streamtest.Server, c *running){
+		"an erasure": func(_ *testing.T, s *streamtest.Server, _ *running) { s.SendErase(stream.Erasure{UserID: "bob"}) },
+		"a restart":  func(t *testing.T, _ *streamtest.Server, c *running) { c.stop(t); c.run() },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			var did notes
+			s, c := rereading(t, &did, stream.ConsumerOptions{Cursor: &memoryCursor{t: t}})
+			require.Empty(t, did.all())
+			interrupt(t, s, c)
+			time.Sleep(3 * time.Hour)
+			assert.Equal(t, []string{"s1"}, did.all())
+			assert.Zero(t, c.counted(t, "behind"))
+		})
+	}
+}
+
+func TestConsumer_catchesUpBesideASlowSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did notes
+		s, _ := rereading(t, &did, stream.ConsumerOptions{})
+		s.Send(clicksOf("s2", "bob", "b"))
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, []string{"s2"}, did.all())
+	})
+}
+
 func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes

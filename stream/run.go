@@ -240,7 +240,7 @@ func (r *run) awaitPass(ctx context.Context) error {
 }
 
 // pass makes one pass, which reads from the oldest position of the sessions that are due. It
-// reports whether the pass ended without a failure: because no sessions were left, or because
+// reports whether the pass ended without a failure: because nothing was left to read, or because
 // it was interrupted.
 func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -268,6 +268,7 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 				r.passOver(e.Message)
 			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry,
 				again: true}); err != nil {
+				r.ledger.Drop(entry)
 				return err
 			}
 			if r.ledger.Passed(e.ID) {
@@ -293,7 +294,7 @@ func (r *run) awaitLive(ctx context.Context, id string) error {
 // livePoll is how often a pass that is at the end of the log looks for the live reader.
 const livePoll = 100 * time.Millisecond
 
-// errPassed ends a pass that has no sessions left, or that must start over.
+// errPassed ends a pass that has nothing left to read, or that must start over.
 var errPassed = errors.New("stream: the pass is over")
 
 // passage is a pass in progress.
@@ -303,7 +304,7 @@ type passage struct {
 }
 
 // interruptPass ends the pass in progress, if there is one, and waits for its end. Its sessions
-// are due again immediately, and the next pass reads the log as it is then.
+// are due again once nothing of them is in flight, and the next pass reads the log as it is then.
 func (r *run) interruptPass(ctx context.Context) error {
 	p := r.reading.Load()
 	if p == nil {

@@ -45,6 +45,9 @@ import (
 //	held       are skipped until Resume        Resume → behind, due immediately
 //	passing    come again, from the pass       newest is finished → none; a failure → behind
 //
+// A pass reads up to the live reader and then ends. Entries that it has delivered stay in flight:
+// their key is in no other pass until they are finished, so a slow key delays no other.
+//
 // An account's after never decreases: it is the position that is saved.
 
 // MaxID is the maximum length of an ID, in bytes.
@@ -61,8 +64,7 @@ type Ledger struct {
 	behind   int                 // of these
 	held     *list.List          // of these, the accounts that wait for Resume, longest first
 	passing  map[string]*account // of these, those that the pass is for
-	passed   string              // how far the pass has read
-	endPass  func()              // called when the pass has no keys left
+	endPass  func()              // called when the pass has nothing left to read
 	wake     schedule.Wake       // signals that a key may be due earlier than expected
 }
 
@@ -77,6 +79,7 @@ type account struct {
 	held     *list.Element // nil unless it waits for Resume
 	passing  bool          // the pass delivers its entries
 	newest   string        // newest entry skipped by the live reader; a pass must reach it
+	read     string        // how far passes have read since the key fell behind last
 	due      time.Time     // when the next pass may include the key
 	failures int           // in a row
 	lost     bool          // Lost has reported it since after increased
@@ -208,7 +211,7 @@ func (l *Ledger) fall(a *account) {
 		a.behind = true
 		l.behind++
 	}
-	a.entries = nil
+	a.entries, a.read = nil, ""
 	a.failures++
 	a.due = time.Now().Add(schedule.Backoff{Min: l.opts.MinBackoff, Max: l.opts.MaxBackoff}.Even(a.failures))
 	l.wake.Signal()
@@ -226,11 +229,15 @@ func (l *Ledger) leavePass(a *account) {
 	}
 }
 
-// leaveIfDone ends the pass for a key that has nothing in flight, if the pass
-// has read everything that the live reader skipped for it: unless it is held,
-// the key is no longer behind.
+// leaveIfDone ends the pass for a key that has nothing in flight, if passes have
+// read everything that the live reader skipped for it: unless it is held, the key
+// is no longer behind.
 func (l *Ledger) leaveIfDone(a *account) {
-	if !a.passing || len(a.entries) > 0 || Compare(l.passed, a.newest) < 0 {
+	switch {
+	case !a.behind || len(a.entries) > 0:
+		return
+	case Compare(a.read, a.newest) < 0:
+		l.wake.Signal() // for another pass
 		return
 	}
 	l.leavePass(a)
@@ -265,13 +272,16 @@ func (l *Ledger) Resume(key string) {
 // Wake is signalled when NextPass may return an earlier time than before.
 func (l *Ledger) Wake() schedule.Wake { return l.wake }
 
+// waits reports whether the key needs another pass.
+func (a *account) waits() bool { return a.behind && a.held == nil && len(a.entries) == 0 }
+
 // NextPass returns when the next pass is due, and false if there is none. Its time is linear
 // in the number of accounts.
 func (l *Ledger) NextPass() (due time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {
-		if a.behind && a.held == nil && !a.passing && (!ok || a.due.Before(due)) {
+		if a.waits() && !a.passing && (!ok || a.due.Before(due)) {
 			due, ok = a.due, true
 		}
 	}
@@ -279,21 +289,21 @@ func (l *Ledger) NextPass() (due time.Time, ok bool) {
 }
 
 // BeginPass starts a pass for the keys that are due. It returns the ID after
-// which to read, and false if no key is due. It calls end when the pass has no
-// keys left; end must not call the ledger. Passes must not overlap: call
+// which to read, and false if no key is due. It calls end when the pass has
+// nothing left to read; end must not call the ledger. Passes must not overlap: call
 // EndPass between them.
 func (l *Ledger) BeginPass(now time.Time, end func()) (from string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endPass, l.passed = end, ""
+	l.endPass = end
 	for _, a := range l.accounts {
-		if !a.behind || a.held != nil || a.due.After(now) {
+		if !a.waits() || a.due.After(now) {
 			continue
 		}
 		if !ok || Compare(a.after, from) < 0 {
 			from = a.after
 		}
-		a.passing, ok = true, true
+		a.passing, a.read, ok = true, "", true
 		l.passing[a.key] = a
 	}
 	return from, ok
@@ -334,24 +344,33 @@ func (l *Ledger) Lost(oldest string) (news bool) {
 func (l *Ledger) Passed(id string) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.passed = id
-	before := l.behind
+	before, isLast := l.behind, Compare(id, l.position) >= 0
 	for _, a := range l.passing {
-		l.leaveIfDone(a)
+		a.read = id
+		if l.leaveIfDone(a); isLast {
+			l.leavePass(a)
+		}
 	}
 	return l.behind < before
 }
 
-// EndPass ends a pass. Keys that are still in it are due again immediately;
-// their entries in flight are dropped.
+// Drop drops an entry just taken from the pass that could not be delivered. A later pass takes it
+// again.
+func (l *Ledger) Drop(e *Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := e.account; !e.dropped && !e.finished {
+		e.dropped, a.entries = true, a.entries[:len(a.entries)-1]
+	}
+}
+
+// EndPass ends a pass. Keys that are still in it are due again as soon as they
+// have nothing in flight.
 func (l *Ledger) EndPass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.passing {
-		for _, e := range a.entries {
-			e.dropped = true
-		}
-		a.entries, a.passing = nil, false
+		a.passing = false
 	}
 	clear(l.passing)
 }
