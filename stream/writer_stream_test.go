@@ -217,6 +217,38 @@ func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 	})
 }
 
+// Deliveries before the one that is held, or has failed, stay in flight.
+func TestDelivery_fallsBehindWithoutEarlierOnes(t *testing.T) {
+	for name, fall := range map[string]func(d *stream.Delivery){
+		"held":   func(d *stream.Delivery) { d.Hold(nil)() },
+		"failed": func(d *stream.Delivery) { d.Done(errors.New("away")) },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			var n notes
+			var first *stream.Delivery
+			c := resuming(entryOf("s1", "a"), entryOf("s1", "b")).consume(t, stream.Handlers{
+				Deliver: func(_ context.Context, d *stream.Delivery) error {
+					n.add("%s", d.ID)
+					switch len(n.all()) {
+					case 1:
+						first = d
+					case 2:
+						fall(d)
+					default:
+						d.Done(nil)
+					}
+					return nil
+				}}, stream.ConsumerOptions{Since: time.Unix(0, 0), IdleTimeout: forever})
+			time.Sleep(time.Hour)
+			require.Equal(t, []string{"1", "2"}, n.all(), "the next one waits")
+			first.Done(nil)
+			time.Sleep(time.Hour)
+			assert.Equal(t, []string{"1", "2", "2"}, n.all())
+			c.counts(t, map[string]float64{"acknowledged_total": 2, "pending": 0, "behind": 0})
+		})
+	}
+}
+
 func TestConsumer_boundsHeldEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resuming(many(10, func(i int) string { return entryOf(fmt.Sprint("s", i), "a") })...)

@@ -150,7 +150,7 @@ func (l *Ledger) Dropped(e *Entry) bool {
 }
 
 // Finish acknowledges an entry or, unless done, lets its key fall behind: a pass redelivers
-// all the key's entries in flight after a backoff. A key's entries may be finished in any
+// this entry and later ones after a backoff. A key's entries may be finished in any
 // order, but the account moves only up to the first unfinished one. Only the first call has an
 // effect; later calls return false.
 func (l *Ledger) Finish(e *Entry, done bool) bool {
@@ -160,7 +160,7 @@ func (l *Ledger) Finish(e *Entry, done bool) bool {
 		return false
 	}
 	if !done {
-		l.fall(e.account)
+		l.fall(e)
 		l.leavePass(e.account)
 		return true
 	}
@@ -186,7 +186,7 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	if e.finished || e.dropped {
 		return "", false
 	}
-	l.fall(e.account)
+	l.fall(e)
 	e.account.held = l.held.PushBack(e.account)
 	l.leaveIfDone(e.account)
 	if l.behind <= l.opts.MaxBehind {
@@ -199,19 +199,21 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	return first.key, true
 }
 
-// fall lets a key fall behind, or further behind, and doubles its backoff, without jitter: keys
-// that fall together share a pass. It drops the key's entries in flight. mu must be held, as in
-// all unexported functions.
-func (l *Ledger) fall(a *account) {
-	for _, e := range a.entries {
-		e.dropped = true
+// fall lets the key of an entry fall behind, or further behind, and doubles its backoff, without
+// jitter: keys that fall together share a pass. It drops the entry and later ones in flight. mu
+// must be held, as in all unexported functions.
+func (l *Ledger) fall(e *Entry) {
+	a := e.account
+	first := slices.Index(a.entries, e)
+	for _, later := range a.entries[first:] {
+		later.dropped = true
 	}
 	if !a.behind {
 		a.newest = a.entries[len(a.entries)-1].ID
 		a.behind = true
 		l.behind++
 	}
-	a.entries, a.read = nil, ""
+	a.entries, a.read = a.entries[:first], ""
 	a.failures++
 	a.due = time.Now().Add(schedule.Backoff{Min: l.opts.MinBackoff, Max: l.opts.MaxBackoff}.Even(a.failures))
 	l.wake.Signal()
