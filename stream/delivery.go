@@ -52,8 +52,8 @@ func (d *Delivery) Batch() (activity.Batch, error) {
 
 // Done acknowledges the delivery if err is nil or marked by [Permanent]. After
 // any other error the session falls behind: none of its entries stay in memory, and
-// after a back-off this delivery and later ones are redelivered in order. Only the
-// first call has an effect.
+// after a back-off this delivery and later ones without an acknowledgement are
+// redelivered in order. Only the first call has an effect.
 func (d *Delivery) Done(err error) { d.run.finish(err, d) }
 
 // Hold lets the session fall behind until resume is called, or until wake

@@ -182,6 +182,32 @@ func TestWriter_countsRefusedEntriesWhenTheyAreReadAgain(t *testing.T) {
 	})
 }
 
+// Users outside any session share a place in the log. One whose writes fail makes nobody else's be repeated.
+func TestWriter_writesOnceOutsideSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := resuming(entryBy("ada", "a"), entryBy("bob", "b"), entryBy("bob", "c"))
+		p := startPipeline(t, later(s), nil, stream.WriterOptions{})
+		away := func(b activity.Batch) error {
+			if b.UserID == "ada" {
+				return errors.New("away")
+			}
+			return nil
+		}
+		p.fail.Store(&away)
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"/: b", "/: c"}, p.written.all())
+		p.fail.Store(nil)
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"/: b", "/: c", "/: a"}, p.written.all())
+		p.counts(t, map[string]float64{"acknowledged_total": 3, "behind": 0})
+	})
+}
+
+// entryBy returns the data of a user's batch outside any session.
+func entryBy(userID, title string) string {
+	return fmt.Sprintf(`{"type":"actions","user_id":%q,"actions":[{"user_id":%[1]q,"title":%q}]}`, userID, title)
+}
+
 func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}

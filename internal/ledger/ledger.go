@@ -75,6 +75,9 @@ type account struct {
 	after   string   // all the key's entries up to this ID are finished; never decreases
 	entries []*Entry // in flight, in order
 
+	// done has the IDs of finished entries after an unfinished one, from before the key fell behind.
+	done map[string]bool
+
 	behind   bool
 	held     *list.Element // nil unless it waits for Resume
 	passing  bool          // the pass delivers its entries
@@ -150,7 +153,7 @@ func (l *Ledger) Dropped(e *Entry) bool {
 }
 
 // Finish acknowledges an entry or, unless done, lets its key fall behind: a pass redelivers
-// this entry and later ones after a backoff. A key's entries may be finished in any
+// this entry and later unfinished ones after a backoff. A key's entries may be finished in any
 // order, but the account moves only up to the first unfinished one. Only the first call has an
 // effect; later calls return false.
 func (l *Ledger) Finish(e *Entry, done bool) bool {
@@ -206,7 +209,12 @@ func (l *Ledger) fall(e *Entry) {
 	a := e.account
 	first := slices.Index(a.entries, e)
 	for _, later := range a.entries[first:] {
-		later.dropped = true
+		if later.dropped = true; later.finished {
+			if a.done == nil {
+				a.done = map[string]bool{}
+			}
+			a.done[later.ID] = true
+		}
 	}
 	if !a.behind {
 		a.newest = a.entries[len(a.entries)-1].ID
@@ -318,7 +326,7 @@ func (l *Ledger) Catch(id, key string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, ok := l.passing[key]
-	if !ok || a.held != nil || Compare(id, a.after) <= 0 {
+	if !ok || a.held != nil || Compare(id, a.after) <= 0 || a.done[id] {
 		return nil
 	}
 	e := a.take(id)
