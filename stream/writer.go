@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -64,11 +65,10 @@ type WriterOptions struct {
 //
 // A session's batches wait until none has come for Debounce, until they hold
 // 500 actions, or until the first has waited for max(10 s, 3 × Debounce); then
-// they are merged by [activity.Merge] and written as one. Batches that were
-// forwarded further apart than Debounce are not merged, however fast they
-// arrive: a replayed stream is written just as the live one was. Batches that
-// waited for a link, or gathered while a write was retried, are merged up to 500
-// actions.
+// they are merged by [activity.Merge] and written as one. The times at which they
+// were forwarded count as well, however fast they arrive: a replayed stream is
+// written just as the live one was. Batches that waited for a link, or gathered
+// while a write was retried, are merged up to 500 actions.
 //
 // # In which order
 //
@@ -243,24 +243,30 @@ func (p piece) key() string {
 	return p.batch.ProductID + "\x00nobody\x00" + p.delivery.ID
 }
 
+// forwarded returns when the batch was forwarded, to the microsecond.
+func (p piece) forwarded() time.Time {
+	return time.UnixMicro(int64(math.Round(p.batch.ForwardedAt * 1e6)))
+}
+
 // merge returns how many of the waiting pieces to write as one, and whether no further piece
 // could join them, so that they need not wait. Zero means that the next piece is about to
 // arrive. An erasure ends its group, which includes every piece before it. After a failed
-// call, pieces are merged even if they were forwarded further apart than debounce.
+// call, pieces are merged however far apart they were forwarded.
 func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
 	if n := 1 + slices.IndexFunc(waiting, func(p piece) bool { return p.erasure != nil }); n > 0 {
 		return n, true
 	}
 	actions := len(waiting[0].batch.Actions)
-	forwardedAt := waiting[0].batch.ForwardedAt
+	first := waiting[0].forwarded()
+	newest := first
 	for n = 1; n < len(waiting); n++ {
-		b := waiting[n].batch
-		near := w.opts.Debounce > 0 && b.ForwardedAt-forwardedAt <= w.opts.Debounce.Seconds()
+		at := waiting[n].forwarded()
+		near := w.opts.Debounce > 0 && !at.After(schedule.Quiet(first, newest, w.opts.Debounce))
 		if actions >= maxMerged || !near && !retried && !waiting[n-1].delivery.More {
 			return n, true
 		}
-		actions += len(b.Actions)
-		forwardedAt = max(forwardedAt, b.ForwardedAt)
+		actions += len(waiting[n].batch.Actions)
+		newest = schedule.Later(newest, at)
 	}
 	last := waiting[n-1].delivery
 	if last.More && actions < maxMerged {
