@@ -87,13 +87,18 @@ func (m *Memory) order(product string) *btree.BTreeG[*session] {
 }
 
 // Identify adds an identity of a product's log, as Add does: it sets the user and the email address of
-// a session that belongs to the anonymous visitor, whose own address is not the user's. The session keeps
-// its place in the list.
+// a session that belongs to the anonymous visitor, whose own address is not the user's, unless the visitor
+// has acted since. A session that belongs to the user already gets the address. The session keeps its place
+// in the list.
 func (m *Memory) Identify(productID string, who *feed.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.held.Find(productID, who.SessionID)
-	if held == nil || held.Value.userID != who.AnonymousID {
+	if held == nil {
+		return
+	}
+	isVisitors := held.Value.userID == who.AnonymousID && held.Value.last <= who.At
+	if !isVisitors && (held.Value.userID != who.UserID || who.Email == "") {
 		return
 	}
 	s := &held.Value

@@ -370,7 +370,7 @@ func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	m := newMemory(nil)
 	signsIn := func(session, anonymous string) {
 		m.Identify("acme", &feed.Identity{SessionID: session, AnonymousID: anonymous, UserID: "ada",
-			Email: "Ada@example.com"})
+			Email: "Ada@example.com", At: noon.UnixMicro()})
 	}
 	signsIn("s", "user of s") // there is no such session yet
 	m.Add("acme", seen("s", noon))
@@ -387,10 +387,17 @@ func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	require.Len(t, found, 1)
 	before.UserID, before.Email = "ada", "Ada@example.com"
 	assert.Equal(t, before, found[0])
-	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "ada", UserID: "bob"})
+	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "ada", UserID: "bob", At: noon.UnixMicro()})
 	found, _ = list(t, m, sessions.Query{}, noon)
 	before.UserID, before.Email = "bob", ""
 	assert.Equal(t, before, found[0], "the visitor's address is not the user's")
+	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "b", UserID: "bob", Email: "Bob@example.com"})
+	found, _ = list(t, m, sessions.Query{}, noon)
+	before.Email = "Bob@example.com"
+	assert.Equal(t, before, found[0], "an action overtook the identity")
+	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "bob", UserID: "eve", At: noon.UnixMicro() - 1})
+	found, _ = list(t, m, sessions.Query{}, noon)
+	assert.Equal(t, before, found[0], "the visitor is there again")
 	one := m.Bytes("acme")
 	m.Remove("acme", "s")
 	assert.Less(t, m.Bytes("acme"), one)
