@@ -50,6 +50,10 @@ import (
 //
 // An account's after never decreases: it is the position that is saved.
 
+// maxDone bounds the memory of a key whose first unfinished entry fails for long. Finished entries
+// beyond it are redelivered.
+const maxDone = 4096
+
 // MaxID is the maximum length of an ID, in bytes.
 const MaxID = 1024
 
@@ -75,7 +79,8 @@ type account struct {
 	after   string   // all the key's entries up to this ID are finished; never decreases
 	entries []*Entry // in flight, in order
 
-	// done has the IDs of finished entries after an unfinished one, from before the key fell behind.
+	// done has the IDs of finished entries after an unfinished one, from before the key fell behind;
+	// at most maxDone of them.
 	done map[string]bool
 
 	behind   bool
@@ -208,8 +213,9 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 func (l *Ledger) fall(e *Entry) {
 	a := e.account
 	first := slices.Index(a.entries, e)
+	maps.DeleteFunc(a.done, func(id string, _ bool) bool { return Compare(id, a.after) <= 0 })
 	for _, later := range a.entries[first:] {
-		if later.dropped = true; later.finished {
+		if later.dropped = true; later.finished && len(a.done) < maxDone {
 			if a.done == nil {
 				a.done = map[string]bool{}
 			}

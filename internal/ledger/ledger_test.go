@@ -133,6 +133,28 @@ func TestLedger_finishesAnEntryOnce(t *testing.T) {
 
 // A pass looks at a held key until it has read the entries that the live reader passed over. Then
 // the key waits.
+// While the first entry of a key fails, others that are finished come again only beyond a bound.
+func TestLedger_remembersSomeEntriesThatAreFinishedOutOfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := load(t, `{"id":"0-0"}`, opts)
+		first := l.Receive("1-0", "a")
+		for n := 2; n <= 5000; n++ {
+			l.Finish(l.Receive(fmt.Sprint(n, "-0"), "a"), true)
+		}
+		l.Finish(first, false)
+		time.Sleep(time.Hour)
+		_, ok := l.BeginPass(time.Now(), func() {})
+		require.True(t, ok)
+		again := 0
+		for n := 1; n <= 5000; n++ {
+			if l.Catch(fmt.Sprint(n, "-0"), "a") != nil {
+				again++
+			}
+		}
+		assert.Equal(t, 5000-4096, again)
+	})
+}
+
 func TestLedger_passesOverAKeyThatIsHeld(t *testing.T) {
 	l := load(t, `{"id":"4-0","behind":{"a":"","b":""}}`, opts)
 	ends := 0
