@@ -22,8 +22,8 @@ import (
 // that fails. After a failure in any class but notes, another class makes the next probe; see trial.
 // A 429 that states a time only sets until, because the desk does answer. Success, or any answer
 // about one conversation only, makes the account answer again but does not change until. A failure
-// that a conversation repeats while the desk accepts requests of other conversations is the
-// conversation's own and changes nothing here; see isOwn.
+// while the desk accepts requests of other conversations may be the conversation's own and changes
+// nothing here; see isOwn.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // all except the ones in turns
@@ -34,7 +34,7 @@ type account struct {
 	until    time.Time // no request is made before
 	failing  time.Time // since when the desk is away; zero while it answers
 	probes   int       // failed probes since then
-	accepted int       // successful requests of conversations without a failure
+	accepted time.Time // the last success of a conversation without a failure
 
 	trials [classes]trial // never begun for notes
 }
@@ -173,20 +173,42 @@ func isRefusal(e *helpdesk.APIError) bool {
 }
 
 // isOwn records the outcome of a conversation's request. It reports whether the outcome is a
-// failure of the conversation alone although its status is account-wide: the conversation failed
-// like this before, and the desk has accepted requests of others since. Such a failure says
-// nothing about the desk.
-func (a *account) isOwn(l *lane, err error) bool {
+// failure of the conversation alone although its status is account-wide. Such a failure says
+// nothing about the desk:
+//
+//	refused before             the desk has accepted requests of others since
+//	refused in its first note  the desk has accepted requests of others within lastProbe, or is away
+//	                           already: then the next probe comes soon
+func (a *account) isOwn(l *lane, of class, err error) bool {
 	var failed *helpdesk.APIError
+	now := time.Now()
 	switch {
 	case err == nil && l.noteFailures() == 0:
-		a.accepted++
+		a.accepted = now
 		return false
 	case !errors.As(err, &failed), !isRefusal(failed):
 		return false
 	}
 	m := l.ensureMemo()
 	before := m.refused
-	m.refused = a.accepted + 1
-	return before > 0 && before < m.refused
+	m.refused = now
+	switch {
+	case !before.IsZero():
+		return !a.accepted.Before(before)
+	case of != notes || l.isProven():
+		return false
+	case !a.failing.IsZero():
+		a.pause(refusedPause)
+		return true
+	}
+	return now.Sub(a.accepted) < lastProbe
+}
+
+// probesBetter reports whether an answer about lane l says more about the desk than one about lane k.
+// Lanes that the desk refuses for reasons of their own would keep the account away.
+func probesBetter(l, k *lane) bool {
+	if l.noteFailures() != k.noteFailures() {
+		return l.noteFailures() < k.noteFailures()
+	}
+	return l.isProven() && !k.isProven()
 }

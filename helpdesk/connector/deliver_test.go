@@ -410,6 +410,33 @@ func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 	}
 }
 
+// Conversations that the desk has never accepted anything of say little about the desk, however many
+// they are.
+func TestFollow_writesBesideManyConversationsThatTheDeskHasAlwaysRefused(t *testing.T) {
+	const all, healthy = 220, 20
+	for within, known := range map[time.Duration]bool{5 * time.Second: true, 30 * time.Second: false} {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+			if known {
+				f.many(t, healthy)
+			}
+			f.desk.refuses(func(_, conversationID string) *helpdesk.APIError {
+				if n, err := strconv.Atoi(conversationID); err == nil && n >= healthy {
+					return &helpdesk.APIError{Status: 503}
+				}
+				return nil
+			})
+			for i := all - 1; i >= 0; i-- { // the refused ones first
+				f.visit(t, fmt.Sprint("s", i), "x")
+				f.linkAs(t, fmt.Sprint(i), fmt.Sprint("s", i), byWebhook)
+			}
+			time.Sleep(within)
+			for i := range healthy {
+				assert.Contains(t, strings.Join(f.desk.texts(fmt.Sprint(i)), " "), "visited x")
+			}
+		})
+	}
+}
+
 func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce = 3 * time.Second

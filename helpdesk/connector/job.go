@@ -448,7 +448,7 @@ func (j *job) request(ctx context.Context, of class, do func(ctx context.Context
 	err := do(limited)
 	if ctx.Err() == nil {
 		j.locked(func() {
-			if !j.lane.account.isOwn(j.lane, err) {
+			if !j.lane.account.isOwn(j.lane, of, err) {
 				j.lane.account.observe(of, err, j.d.logger)
 			}
 		})

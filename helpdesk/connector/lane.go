@@ -31,7 +31,7 @@ type lane struct {
 
 	since     time.Time // when the oldest unwritten action came; zero if there is none
 	used      time.Time // when something last happened
-	calm      time.Time // no note of actions is due before
+	calm      time.Time // no note of actions is due before; zero if none was ever accepted
 	settles   time.Time // nor before its sessions have been quiet, even if something else is due
 	otherDue  time.Time // when something else is due; zero for nothing
 	erasures  int       // erasures of its sessions seen so far
@@ -68,7 +68,7 @@ type memo struct {
 	theirs   []string
 	failures [classes]int       // in a row
 	again    [classes]time.Time // when failed steps are due again
-	refused  int                // the account's accepted at its last refusal, plus one; zero for none, see isOwn
+	refused  time.Time          // when the desk last refused a request; see isOwn
 }
 
 func (l *lane) link() Link { return linkOf(l.key) }
@@ -283,6 +283,9 @@ func (l *lane) noteFailures() int {
 	return l.memo.failures[notes]
 }
 
+// isProven reports whether the desk has ever accepted a note of the lane's actions.
+func (l *lane) isProven() bool { return !l.calm.IsZero() }
+
 // fail counts a failure of a class and returns the pause before the next attempt: the class's
 // back-off, but at least wait. It reports whether the failure is the first in a row.
 func (m *memo) fail(c class, wait time.Duration) (first bool, pause time.Duration) {
@@ -347,7 +350,7 @@ func (j *job) done(due, own time.Time, waits bool) {
 	if m := l.memo; m != nil && m.again[notes].After(now) {
 		due = sooner(due, m.again[notes])
 	} else if m != nil {
-		m.failures[notes], m.refused = 0, 0
+		m.failures[notes], m.refused = 0, time.Time{}
 	}
 	l.otherDue = due
 	held := j.isHeld()

@@ -128,10 +128,12 @@ func (d *delivery) popDue(a *account, configured bool) (lanes []*lane) {
 	if a.isClosed() {
 		room = 0
 	}
-	pop := func(from *schedule.Agenda[*lane]) bool {
-		l, ok := from.Pop(now)
-		if ok && configured && !a.failing.IsZero() {
-			l = leastFailed(from, l, now)
+	pop := func(from *schedule.Agenda[*lane]) (ok bool) {
+		var l *lane
+		if configured && !a.failing.IsZero() {
+			l, ok = from.PopBest(now, probesBetter)
+		} else {
+			l, ok = from.Pop(now)
 		}
 		if ok {
 			lanes = append(lanes, l)
@@ -157,27 +159,6 @@ func (d *delivery) popDue(a *account, configured bool) (lanes []*lane) {
 		d.put(l, now.Add(deskRetry))
 	}
 	return nil
-}
-
-// leastFailed returns the lane to probe the desk with: among the due ones, including the popped
-// one, the first with the fewest failures. Lanes that the desk refuses for reasons of their own
-// would keep the account away. The others stay due as they were.
-func leastFailed(from *schedule.Agenda[*lane], popped *lane, now time.Time) *lane {
-	best, passed := popped, []*lane(nil)
-	for best.noteFailures() > 0 {
-		l, ok := from.Pop(now)
-		if !ok {
-			break
-		}
-		if l.noteFailures() < best.noteFailures() {
-			best, l = l, best
-		}
-		passed = append(passed, l)
-	}
-	for _, l := range passed {
-		from.Set(&l.slot, l.slot.Due())
-	}
-	return best
 }
 
 // start reads the documents of jobs in one call and their ranges of the log in one scan, and

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"time"
 )
 
@@ -56,6 +57,22 @@ func (a *Agenda[T]) Pop(now time.Time) (value T, ok bool) {
 		return value, false
 	}
 	return heap.Pop(&a.slots).(*Slot[T]).Value, true
+}
+
+// PopBest removes a slot that is due, one of the best at random, and returns its value.
+func (a *Agenda[T]) PopBest(now time.Time, better func(a, b T) bool) (value T, ok bool) {
+	var best *Slot[T]
+	for i, from := 0, rand.IntN(len(a.slots)+1); i < len(a.slots); i++ {
+		s := a.slots[(from+i)%len(a.slots)]
+		if s.due <= now.UnixNano() && (best == nil || better(s.Value, best.Value)) {
+			best = s
+		}
+	}
+	if best == nil {
+		return value, false
+	}
+	a.Remove(best)
+	return best.Value, true
 }
 
 // Len returns the number of slots.

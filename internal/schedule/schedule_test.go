@@ -501,6 +501,30 @@ func TestAgenda_popsTheEarliestThatIsDue(t *testing.T) {
 	}
 }
 
+func TestAgenda_popsAnyOfTheBestThatAreDue(t *testing.T) {
+	var agenda schedule.Agenda[int]
+	now, slots, popped := time.Unix(1_800_000_000, 0), make([]schedule.Slot[int], 20), map[int]bool{}
+	for i := range slots {
+		slots[i].Value = i
+		agenda.Set(&slots[i], now.Add(time.Duration(i-10)*time.Second))
+	}
+	isSmall := func(a, b int) bool { return a < 5 && b >= 5 }
+	for range 1000 {
+		i, ok := agenda.PopBest(now, isSmall)
+		require.True(t, ok && i < 5 && !slots[i].IsSet())
+		popped[i] = true
+		agenda.Set(&slots[i], now)
+	}
+	assert.Len(t, popped, 5)
+	for left := 11; left > 0; left-- {
+		i, ok := agenda.PopBest(now, isSmall)
+		require.True(t, ok && i <= 10 && (i < 5) == (left > 6), i)
+	}
+	_, ok := agenda.PopBest(now, isSmall)
+	assert.False(t, ok)
+	assert.Equal(t, 9, agenda.Len())
+}
+
 func TestBackoff_staysWithinItsBounds(t *testing.T) {
 	for failures := range 100 {
 		for _, b := range []schedule.Backoff{{Min: time.Second, Max: time.Minute}, {Min: 48 * time.Hour, Max: 72 * time.Hour},
