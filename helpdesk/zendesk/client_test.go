@@ -555,3 +555,13 @@ func TestClient_Pause_leavesALittleOfTheAccountsLimitToOthers(t *testing.T) {
 		assert.Zero(t, a.client.Pause(a.ticket))
 	})
 }
+
+// Zendesk limits updates of tickets more than other requests, and does not say so.
+func TestClient_Rate_isAtMostThatOfUpdates(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{})
+	for range 2 { // before and after an answer
+		requests, window := a.client.Rate()
+		assert.Equal(t, helpdesktest.DefaultUpdatesPerMinute, int(float64(requests)/window.Minutes()))
+		musttest.New(a.client.Note(t.Context(), a.ticket, "note"))
+	}
+}

@@ -1,6 +1,7 @@
 package zendesk
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,8 +25,13 @@ func (c *Client) Pause(ticketID string) time.Duration {
 	return max(time.Until(until), c.api.Pause())
 }
 
+// maxUpdates is how many updates of tickets most accounts accept in a minute. No answer states it.
+const maxUpdates = 100
+
 // Rate implements [helpdesk.Pacer].
-func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }
+func (c *Client) Rate() (requests int, window time.Duration) {
+	return min(cmp.Or(c.api.Rate(), maxUpdates), maxUpdates), time.Minute
+}
 
 // limits returns the account's limits that an answer states, and records the ticket's.
 func (c *Client) limits(r helpdesk.Request, header http.Header) []helpdesk.Limit {
