@@ -204,6 +204,19 @@ func (a *account) isOwn(l *lane, of class, err error) bool {
 	return now.Sub(a.accepted) < lastProbe
 }
 
+// ownPause returns the shortest pause of a conversation that the desk refuses while it accepts
+// others. All such conversations together make at most half of the requests that the desk accepts.
+func (d *delivery) ownPause(a *account) time.Duration {
+	refused := 0
+	for _, l := range d.lanes {
+		if a.failing.IsZero() && l.account == a && l.memo != nil && !l.memo.refused.IsZero() {
+			refused++
+		}
+	}
+	limit, window := a.turns.rate()
+	return time.Duration(2*refused) * window / time.Duration(limit)
+}
+
 // probesBetter reports whether an answer about lane l says more about the desk than one about lane k.
 // Lanes that the desk refuses for reasons of their own would keep the account away.
 func probesBetter(l, k *lane) bool {

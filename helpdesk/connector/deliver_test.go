@@ -437,6 +437,35 @@ func TestFollow_writesBesideManyConversationsThatTheDeskHasAlwaysRefused(t *test
 	}
 }
 
+// Conversations that the desk refuses for good leave at least half of its limit to others.
+func TestFollow_triesRefusedConversationsWithHalfOfTheDesksRate(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.rate = 100
+		f.desk.refuses(func(_, conversationID string) *helpdesk.APIError {
+			if conversationID == "7" {
+				return nil
+			}
+			return &helpdesk.APIError{Status: 500}
+		})
+		f.begins(t, "a")
+		for i := range 200 {
+			f.visit(t, fmt.Sprint("s", i), "x")
+			f.linkAs(t, fmt.Sprint("r", i), fmt.Sprint("s", i), byWebhook)
+		}
+		for range 20 {
+			time.Sleep(15 * time.Second)
+			f.visit(t, "s", "b")
+		}
+		before := f.desk.count("note")
+		for range 40 {
+			time.Sleep(15 * time.Second)
+			f.visit(t, "s", "b")
+		}
+		assert.InDelta(t, 40+500, f.desk.count("note")-before, 100, "in ten minutes")
+		assert.Len(t, f.desk.texts("7"), 61)
+	})
+}
+
 func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce = 3 * time.Second

@@ -607,6 +607,9 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 		if class == notes && j.lane.since.IsZero() { // all its actions are older than its link
 			j.lane.since = time.Now()
 		}
+		if class == notes && failed != nil && isRefusal(failed) {
+			wait = max(wait, j.d.ownPause(j.lane.account))
+		}
 		first, pause = j.lane.ensureMemo().fail(class, wait)
 	})
 	switch {

@@ -38,15 +38,20 @@ func (a *account) turn(now time.Time) (at time.Time, ok bool) {
 	if busy := a.others > 0 || some && !due.After(now); busy && t.since < strangersShare-1 {
 		return time.Time{}, false
 	}
-	limit, window := usualLimit, time.Minute
-	if t.limit > 0 {
-		limit, window = t.limit, t.window
-	}
+	limit, window := t.rate()
 	t.asked = slices.DeleteFunc(t.asked, func(at time.Time) bool { return now.Sub(at) >= window })
 	if most := max(1, limit/strangersShare); len(t.asked) >= most {
 		return t.asked[len(t.asked)-most].Add(window), true
 	}
 	return now, true
+}
+
+// rate returns how many requests the desk accepts within a window.
+func (t *turns) rate() (requests int, window time.Duration) {
+	if t.limit > 0 {
+		return t.limit, t.window
+	}
+	return usualLimit, time.Minute
 }
 
 // isTurn reports whether a stranger's request may be made now.
