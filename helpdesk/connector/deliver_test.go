@@ -374,6 +374,22 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 	})
 }
 
+// The last conversation that waits need not wait longer than many for a desk that is back.
+func TestFollow_probesADeskThatIsAwayForOneConversation(t *testing.T) {
+	for _, e := range []helpdesk.APIError{{Status: 503}, {Status: 500, Ambiguous: true}, {}} {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+			f.begins(t, "first")
+			time.Sleep(time.Minute)
+			f.desk.refuses(failing("", e))
+			f.visit(t, "s", "x")
+			time.Sleep(time.Hour)
+			f.desk.refuses(nil)
+			time.Sleep(lastProbe)
+			assert.Contains(t, strings.Join(f.desk.texts("7"), " "), "visited x", e.Status)
+		})
+	}
+}
+
 // Conversations that the desk refuses hold up the others only until the refusal is seen. Their further
 // attempts close the desk to nobody.
 func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {

@@ -610,7 +610,11 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 		if class == notes && failed != nil && isRefusal(failed) {
 			wait = max(wait, j.d.ownPause(j.lane.account))
 		}
-		first, pause = j.lane.ensureMemo().fail(class, wait)
+		most := refusedRetry
+		if !own && !j.lane.account.failing.IsZero() {
+			most = lastProbe // the desk is to be probed even if few conversations wait
+		}
+		first, pause = j.lane.ensureMemo().fail(class, wait, most)
 	})
 	switch {
 	case !first:

@@ -287,10 +287,10 @@ func (l *lane) noteFailures() int {
 func (l *lane) isProven() bool { return !l.calm.IsZero() }
 
 // fail counts a failure of a class and returns the pause before the next attempt: the class's
-// back-off, but at least wait. It reports whether the failure is the first in a row.
-func (m *memo) fail(c class, wait time.Duration) (first bool, pause time.Duration) {
+// back-off, but at least wait and at most most. It reports whether the failure is the first in a row.
+func (m *memo) fail(c class, wait, most time.Duration) (first bool, pause time.Duration) {
 	m.failures[c]++
-	pause = max(backoffs[c].After(m.failures[c]), wait)
+	pause = min(max(backoffs[c].After(m.failures[c]), wait), most)
 	m.again[c] = time.Now().Add(pause)
 	return m.failures[c] == 1, pause
 }

@@ -64,7 +64,7 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 				m.answer, m.failures[answers] = &step{kind: kindReply, message: to}, 0
 			case ctx.Err() == nil:
 				d.metrics.replies.WithLabelValues(d.productID, q.Desk, "retried").Inc()
-				if first, _ := m.fail(answers, 0); first {
+				if first, _ := m.fail(answers, 0, replyTTL); first {
 					d.logger.Warn("no reply was composed; retrying", "desk", q.Desk, "conversation_id", q.ConversationID, "err", err)
 				}
 			}
