@@ -519,6 +519,22 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	})
 }
 
+// Summaries that wait for the desk's rate are no lag of notes.
+func TestBacklog_isOfTheOldestActionInNoNote(t *testing.T) {
+	withDesk(t, summaries(1), nil, func(t *testing.T, f *following) {
+		var asked time.Time // one request in a second
+		f.desk.pauses(func(string) time.Duration { return max(0, time.Until(asked.Add(time.Second))) })
+		f.desk.refuses(func(string, string) *helpdesk.APIError { asked = time.Now(); return nil })
+		f.begins(t, "home")
+		for n := range 100 {
+			f.visit(t, "s", fmt.Sprint("page", n))
+			time.Sleep(time.Second / 4)
+			synctest.Wait()
+			assert.LessOrEqual(t, f.Backlog("acme").Lag, 2*time.Second)
+		}
+	})
+}
+
 func TestBacklog_hasAFirstNoteOfActionsFromBeforeItsLink(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))

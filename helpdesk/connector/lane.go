@@ -295,9 +295,16 @@ func (m *memo) fail(c class, wait, most time.Duration) (first bool, pause time.D
 	return m.failures[c] == 1, pause
 }
 
-// noted records that a note was written, and until when there is no further one. Entries that
-// the note covers no longer wake the lane, unless the session was linked again in the meantime.
-func (l *lane) noted(w *writing, calm time.Time) {
+// noted records that a note was written, whether it was the last of what the job found, and until
+// when there is no further one. Entries that the note covers no longer wake the lane, unless the
+// session was linked again in the meantime.
+func (l *lane) noted(w *writing, calm time.Time, isLast bool) {
+	if isLast {
+		l.since = time.Time{}
+	}
+	if isLast && l.from != (eventlog.ID{}) { // news came while the job worked
+		l.since = time.Now()
+	}
 	if s := l.session(w.Session); s != nil && w.Count > 0 {
 		if l.calm = calm; s.after != (eventlog.ID{}) {
 			s.after = w.To.After

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/tracing"
@@ -55,7 +56,8 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 			j.unfinished = w.Session
 		}
 	}
-	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm())) })
+	isLast := !j.isHeld() && !slices.ContainsFunc(j.wants, func(w *want) bool { return w.more })
+	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm()), isLast) })
 	if !at.IsZero() && !w.Erased {
 		j.count(w)
 	}
