@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -479,6 +480,33 @@ func TestFollow_triesRefusedConversationsWithHalfOfTheDesksRate(t *testing.T) {
 		}
 		assert.InDelta(t, 40+500, f.desk.count("note")-before, 100, "in ten minutes")
 		assert.Len(t, f.desk.texts("7"), 61)
+	})
+}
+
+// At a desk's limit, conversations are written one after the other, and one whose request is refused
+// keeps its place.
+func TestFollow_isFairAtADesksLimit(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		const all, limit, window = 100, 10, 10 * time.Second
+		f.many(t, all)
+		f.desk.takes = func() time.Duration { return time.Second / 10 }
+		began, asked := time.Now(), map[int]int{}
+		f.desk.refuses(func(string, string) *helpdesk.APIError {
+			f.desk.mu.Lock()
+			defer f.desk.mu.Unlock()
+			now := time.Since(began)
+			if asked[int(now/window)]++; asked[int(now/window)] <= limit {
+				return nil
+			}
+			return &helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: window - now%window}
+		})
+		for range 25 {
+			f.each(t, all, "x")
+			time.Sleep(window / 2)
+		}
+		for i := range all {
+			assert.Greater(t, len(f.desk.texts(fmt.Sprint(i))), 1, i)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -186,9 +187,9 @@ func (j *job) run(ctx context.Context) error {
 		}
 		return j.gone(ctx, err)
 	case errors.As(err, &paused):
-		j.back(time.Now().Add(paused.wait))
+		j.backIn(paused.wait)
 	default:
-		j.back(time.Now().Add(j.delay(notes, err)))
+		j.backIn(j.delay(notes, err))
 	}
 	return nil
 }
@@ -611,7 +612,11 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 			wait = max(wait, j.d.ownPause(j.lane.account))
 		}
 		most := refusedRetry
-		if !own && !j.lane.account.failing.IsZero() {
+		switch {
+		case own:
+		case failed != nil && failed.Status == http.StatusTooManyRequests && failed.Wait > 0:
+			most = 0 // the account waits
+		case !j.lane.account.failing.IsZero():
 			most = lastProbe // the desk is to be probed even if few conversations wait
 		}
 		first, pause = j.lane.ensureMemo().fail(class, wait, most)

@@ -330,6 +330,16 @@ func (j *job) back(due time.Time) {
 	j.d.put(l, sooner(due, l.otherDue))
 }
 
+// backIn ends the job unfinished: the lane is due after the pause. Without one it keeps its place
+// among the lanes that wait for the account.
+func (j *job) backIn(pause time.Duration) {
+	if pause > 0 {
+		j.back(time.Now().Add(pause))
+		return
+	}
+	j.back(j.lane.slot.Due())
+}
+
 // done ends the job: everything that was found and need not wait is done. The lane is due
 // again when there is more, or when next has said so: at due, or at own for anything
 // other than strangers' notes. waits means that strangers' notes wait for their turn.
