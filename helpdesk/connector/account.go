@@ -35,6 +35,7 @@ type account struct {
 	failing  time.Time // since when the desk is away; zero while it answers
 	probes   int       // failed probes since then
 	accepted time.Time // the last success of a conversation without a failure
+	refused  int       // first notes since then
 
 	trials [classes]trial // never begun for notes
 }
@@ -177,14 +178,14 @@ func isRefusal(e *helpdesk.APIError) bool {
 // nothing about the desk:
 //
 //	refused before             the desk has accepted requests of others since
-//	refused in its first note  the desk has accepted requests of others within lastProbe, or is away
-//	                           already: then the next probe comes soon
+//	refused in its first note  the desk has accepted requests of others within lastProbe, and refused
+//	                           few first notes since
 func (a *account) isOwn(l *lane, of class, err error) bool {
 	var failed *helpdesk.APIError
 	now := time.Now()
 	switch {
 	case err == nil && l.noteFailures() == 0:
-		a.accepted = now
+		a.accepted, a.refused = now, 0
 		return false
 	case !errors.As(err, &failed), !isRefusal(failed):
 		return false
@@ -195,13 +196,11 @@ func (a *account) isOwn(l *lane, of class, err error) bool {
 	switch {
 	case !before.IsZero():
 		return !a.accepted.Before(before)
-	case of != notes || l.isProven():
+	case of != notes, l.isProven(), !a.failing.IsZero():
 		return false
-	case !a.failing.IsZero():
-		a.pause(refusedPause)
-		return true
 	}
-	return now.Sub(a.accepted) < lastProbe
+	a.refused++
+	return a.refused <= maxInside && now.Sub(a.accepted) < lastProbe
 }
 
 // ownPause returns the shortest pause of a conversation that the desk refuses while it accepts
