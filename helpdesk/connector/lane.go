@@ -295,9 +295,9 @@ func (m *memo) fail(c class, wait, most time.Duration) (first bool, pause time.D
 	return m.failures[c] == 1, pause
 }
 
-// noted records that a note was written, whether it was the last of what the job found, and until
-// when there is no further one. Entries that the note covers no longer wake the lane, unless the
-// session was linked again in the meantime.
+// noted records that a note was written, and until when there is no further one. With isLast no
+// action that the job found is left. Entries that the note covers no longer wake the lane, unless
+// the session was linked again in the meantime.
 func (l *lane) noted(w *writing, calm time.Time, isLast bool) {
 	if isLast {
 		l.since = time.Time{}
