@@ -49,28 +49,27 @@ type Listening struct {
 	// It does not depend on the request's context.
 	Check func() error
 
-	id   json.RawMessage   // of the request, by which the client tells its subscriptions apart
-	uris map[string]string // of the resources, by user ID
+	id   json.RawMessage     // of the request, by which the client tells its subscriptions apart
+	uris map[string][]string // of the resources, by user ID; one may be escaped in several ways
 }
 
 // Opening returns the acknowledgement, the first frame of the stream. It names the resources
 // that the server accepts, which are all of the subscription.
 func (l *Listening) Opening() []byte {
 	return l.notification("subscriptions/acknowledged", map[string]any{
-		"notifications": map[string]any{"resourceSubscriptions": slices.Sorted(maps.Values(l.uris))}})
+		"notifications": map[string]any{"resourceSubscriptions": slices.Concat(slices.Collect(maps.Values(l.uris))...)}})
 }
 
 // Heartbeat returns a comment, which clients ignore.
 func (l *Listening) Heartbeat() []byte { return []byte(": heartbeat\n\n") }
 
-// Acted returns the notification that a user acted or was erased, nil for a user the client does
-// not listen to.
-func (l *Listening) Acted(userID string) []byte {
-	uri, ok := l.uris[userID]
-	if !ok {
-		return nil
+// Acted returns a notification for each URI of a user that acted or was erased, nil for a user the
+// client does not listen to.
+func (l *Listening) Acted(userID string) (frames []byte) {
+	for _, uri := range l.uris[userID] {
+		frames = append(frames, l.notification("resources/updated", map[string]any{"uri": uri})...)
 	}
-	return l.notification("resources/updated", map[string]any{"uri": uri})
+	return frames
 }
 
 // All returns a notification for each of the users, for a reader that may have missed entries.
@@ -106,16 +105,18 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 		len(call.Params.Notifications.ResourceSubscriptions) == 0 {
 		return nil, nil, ""
 	}
-	l = &Listening{ProductID: productID, id: call.ID, uris: map[string]string{}}
-	for _, uri := range call.Params.Notifications.ResourceSubscriptions {
+	l = &Listening{ProductID: productID, id: call.ID, uris: map[string][]string{}}
+	named := call.Params.Notifications.ResourceSubscriptions
+	slices.Sort(named)
+	if named = slices.Compact(named); len(named) > maxResources {
+		return nil, call.ID, "A subscription names at most 100 resources."
+	}
+	for _, uri := range named {
 		user, ok := userOf(uri, productID)
 		if !ok {
 			return nil, call.ID, "A resource is named " + resourceTemplate + ", with the key's product."
 		}
-		l.uris[user] = uri
-	}
-	if len(l.uris) > maxResources {
-		return nil, call.ID, "A subscription names at most 100 resources."
+		l.uris[user] = append(l.uris[user], uri)
 	}
 	return l, call.ID, ""
 }
