@@ -56,8 +56,10 @@ type Listening struct {
 // Opening returns the acknowledgement, the first frame of the stream. It names the resources
 // that the server accepts, which are all of the subscription.
 func (l *Listening) Opening() []byte {
+	all := slices.Concat(slices.Collect(maps.Values(l.uris))...)
+	slices.Sort(all)
 	return l.notification("subscriptions/acknowledged", map[string]any{
-		"notifications": map[string]any{"resourceSubscriptions": slices.Concat(slices.Collect(maps.Values(l.uris))...)}})
+		"notifications": map[string]any{"resourceSubscriptions": all}})
 }
 
 // Heartbeat returns a comment, which clients ignore.
