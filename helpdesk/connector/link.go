@@ -92,7 +92,7 @@ type linkClaim struct {
 	by    linkedBy
 	proof intake.Proof // of the session's user, where the link is bySigned
 	// at is the moment of the link, which decides which earlier actions are
-	// written; zero for now.
+	// written; zero for now. That of a link that waits for the contact takes precedence.
 	at time.Time
 	// contact is the stated owner of the session, if any is stated.
 	contact helpdesk.Contact
@@ -119,6 +119,10 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 		names = append(names, c.receipt.names...)
 	case c.by == byStranger:
 		names = append(names, strangersName)
+	}
+	if c.contact != (helpdesk.Contact{}) {
+		w := Waiting{Conversation: c.key(), Email: c.contact.Email, UserID: c.contact.UserID}
+		names = append(names, w.documentName())
 	}
 	result := linked
 	err = l.store.dir.Amend(ctx, c.productID, sessionID, names, func(a *directory.Amendment) (err error) {
@@ -147,8 +151,11 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 func (l *linker) amend(ctx context.Context, c linkClaim, a *directory.Amendment, sessionID string,
 	product Product) (status, error) {
 	s := &a.Session
-	if c.receipt != nil && c.receipt.recall(a.Docs[1:]) {
+	if c.receipt != nil && c.receipt.recall(a.Docs[1:1+len(c.receipt.names)]) {
 		return "", errNoChange
+	}
+	if w, ok := decodeWaiting(a.Docs[len(a.Docs)-1].Value); ok { // an earlier webhook waits for the session
+		c.at = w.At
 	}
 	if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
 		return "", cmp.Or(err, errUnknownSession)

@@ -336,6 +336,21 @@ func TestLinkContact_waitsForItsSession(t *testing.T) {
 	})
 }
 
+// The next webhook may come before the waiting link is resolved.
+func TestLinkContact_keepsTheMomentOfALinkThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		ada := helpdesk.Contact{Email: "ada@x.example"}
+		waitsFrom := time.Now()
+		assert.Equal(t, pending, musttest.New(s.linkContact(t.Context(), "7", ada)))
+		time.Sleep(10 * time.Minute)
+		s.visitAs(t, "s", "ada", ada.Email, time.Now(), "a")
+		assert.Equal(t, linked, musttest.New(s.linkContact(t.Context(), "7", ada)))
+		since := waitsFrom.Add(-promptNotes().PreLinkWindow)
+		assert.InDelta(t, activity.Seconds(since), s.stored(t, "zendesk/7").Sessions[0].Since, 1e-3)
+	})
+}
+
 // A conversation fits into its document however many actions its sessions have to sum up.
 func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	s := newLinks(t)
