@@ -261,18 +261,25 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 	return p, &p.session
 }
 
-// Settle corrects the times of events of one session by the session's clock and returns the
+// Settle corrects the times of events of one session by the clocks of their senders and returns the
 // events in time order; see [activity.Sink]. Events that had already expired on arrival are left
 // out and counted. Without a session ID, the events must be those of one request. The book must
 // have been opened for the events.
 func (b *Book) Settle(sessionID string, events []activity.Event) (settled []activity.Event, expired int) {
 	p, s := b.session(sessionID)
-	from := len(b.settled)
+	from, earlier := len(b.settled), 0
+	isPlaced := func(e activity.Event) bool { return e.Placed }
+	if slices.ContainsFunc(events, isPlaced) {
+		placed := slices.DeleteFunc(slices.Clone(events), func(e activity.Event) bool { return !e.Placed })
+		events = slices.DeleteFunc(slices.Clone(events), isPlaced)
+		b.settled, earlier = s.Servers.settle(b.settled, placed, b.dir.ttl)
+	}
 	b.settled, expired = s.Clock.settle(b.settled, events, b.dir.ttl)
 	if settled = slices.Clip(b.settled[from:]); len(settled) > 0 {
 		b.change(p)
 	}
-	return settled, expired
+	slices.SortStableFunc(settled, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
+	return settled, earlier + expired
 }
 
 // Learn updates the session from the identities in its events and returns the updated session.
@@ -318,7 +325,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	}
 	known, err := b.resolved(ctx, *s)
 	step := max(b.dir.ttl.Microseconds()/2, 1)
-	if err == nil && p != nil && known.Email != "" && p.acted/step != s.Clock.newest()/step {
+	if err == nil && p != nil && known.Email != "" && p.acted/step != s.newest()/step {
 		err = b.renew(ctx, sessionID, known)
 	}
 	return known, err

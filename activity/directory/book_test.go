@@ -71,6 +71,26 @@ func TestBook_remembersTheClockOfASession(t *testing.T) {
 	}
 }
 
+// A server whose event is placed in a user's session does not share the clock of the user's browser: neither moves
+// the events of the other, whichever clock is behind.
+func TestBook_timesPlacedEventsByTheirServersClock(t *testing.T) {
+	for _, behind := range []time.Duration{time.Hour, -time.Hour} {
+		d := newDirectory(0)
+		began := time.Now().Truncate(time.Second)
+		for second, placed := range []bool{false, true, false, true, false} {
+			at := began.Add(time.Duration(second) * time.Second)
+			e := activity.Event{SessionID: "s", UserID: "ada", Time: at, Sent: at, Received: at, Placed: placed}
+			if !placed {
+				e.Time, e.Sent = at.Add(-behind), at.Add(-behind)
+			}
+			b := d.open(t, e)
+			settled, _ := b.Settle("s", events{e})
+			require.NoError(t, d.close(t, b))
+			assert.WithinDuration(t, at, settled[0].Time, 0, second)
+		}
+	}
+}
+
 func TestBook_isAboutManySessions(t *testing.T) {
 	d := newDirectory(0)
 	first := events{seen(1, "s1", "ada", ""), seen(3, "s1", "ada", "ada@x.example")}

@@ -55,6 +55,7 @@ type Session struct {
 type state struct {
 	Others         []string          `json:"identified,omitempty"` // other users that events identified; the newest last
 	Clock          clock             `json:"clock,omitzero"`
+	Servers        clock             `json:"servers,omitzero"` // of the events that the service placed
 	Noticed        noticed           `json:"noticed,omitzero"`
 	Past           past              `json:"past,omitzero"`
 	StatedEmail    string            `json:"email,omitempty"` // the address stated last, of any user
@@ -100,6 +101,9 @@ func (s *Session) Learn(e activity.Event) {
 	s.setEmail()
 	s.keepLink()
 }
+
+// newest returns the time of the newest event, in microseconds since the epoch; zero before the first.
+func (s *Session) newest() int64 { return max(s.Clock.newest(), s.Servers.newest()) }
 
 // maxIdentified is the number of other identified users that a session remembers.
 const maxIdentified = 8

@@ -21,7 +21,7 @@ func (p *storedDocument) set(doc document.Document) {
 		if err = fastjson.Unmarshal(doc.Value, &s); err == nil {
 			s.UserBy, s.EmailBy = s.UserBy.known(s.UserID), s.EmailBy.known(s.UserID)
 			s.setEmail()
-			p.session, p.acted = s, s.Clock.newest()
+			p.session, p.acted = s, s.newest()
 		}
 	case ownedKind:
 		if err = fastjson.Unmarshal(doc.Value, &p.owned); err != nil {
