@@ -391,6 +391,24 @@ func TestFollow_probesADeskThatIsAwayForOneConversation(t *testing.T) {
 	}
 }
 
+// A desk that refuses a conversation that it used to accept is away for new conversations, too.
+func TestFollow_probesADeskThatIsAwayNoMoreOftenForNewConversations(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.begins(t, "first")
+		time.Sleep(time.Minute)
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
+		f.visit(t, "s", "x")
+		time.Sleep(time.Minute)
+		before := f.desk.count("note")
+		for i := range 300 {
+			f.visit(t, fmt.Sprint("s", i), "x")
+			f.linkAs(t, fmt.Sprint("new", i), fmt.Sprint("s", i), byWebhook)
+			time.Sleep(time.Second)
+		}
+		assert.LessOrEqual(t, f.desk.count("note")-before, 31+refusedProbes)
+	})
+}
+
 // Conversations that the desk refuses hold up the others only until the refusal is seen. Their further
 // attempts close the desk to nobody.
 func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
@@ -430,8 +448,8 @@ func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 // Conversations that the desk has never accepted anything of say little about the desk, however many
 // they are.
 func TestFollow_writesBesideManyConversationsThatTheDeskHasAlwaysRefused(t *testing.T) {
-	const all = 220
-	for healthy, known := range map[int]bool{20: true, 110: false} {
+	const healthy = 20
+	for refused, known := range map[int]bool{10 * healthy: true, 2 * healthy: false} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			if known {
 				f.many(t, healthy)
@@ -442,7 +460,7 @@ func TestFollow_writesBesideManyConversationsThatTheDeskHasAlwaysRefused(t *test
 				}
 				return nil
 			})
-			for i := all - 1; i >= 0; i-- { // the refused ones first
+			for i := healthy + refused - 1; i >= 0; i-- { // the refused ones first
 				f.visit(t, fmt.Sprint("s", i), "x")
 				f.linkAs(t, fmt.Sprint(i), fmt.Sprint("s", i), byWebhook)
 			}
@@ -500,7 +518,7 @@ func TestFollow_isFairAtADesksLimit(t *testing.T) {
 			}
 			return &helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: window - now%window}
 		})
-		for range 25 {
+		for range 35 {
 			f.each(t, all, "x")
 			time.Sleep(window / 2)
 		}
