@@ -35,7 +35,7 @@ type account struct {
 	failing  time.Time // since when the desk is away; zero while it answers
 	probes   int       // failed probes since then
 	accepted time.Time // the last success of a conversation without a failure
-	refused  int       // first notes since then
+	firsts   int       // refused first notes since then
 
 	trials [classes]trial // never begun for notes
 }
@@ -179,13 +179,13 @@ func isRefusal(e *helpdesk.APIError) bool {
 //
 //	refused before             the desk has accepted requests of others since
 //	refused in its first note  the desk has accepted requests of others within lastProbe, and refused
-//	                           few first notes since
+//	                           at most maxInside first notes since
 func (a *account) isOwn(l *lane, of class, err error) bool {
 	var failed *helpdesk.APIError
 	now := time.Now()
 	switch {
 	case err == nil && l.noteFailures() == 0:
-		a.accepted, a.refused = now, 0
+		a.accepted, a.firsts = now, 0
 		return false
 	case !errors.As(err, &failed), !isRefusal(failed):
 		return false
@@ -199,16 +199,19 @@ func (a *account) isOwn(l *lane, of class, err error) bool {
 	case of != notes, l.isProven(), !a.failing.IsZero():
 		return false
 	}
-	a.refused++
-	return a.refused <= maxInside && now.Sub(a.accepted) < lastProbe
+	a.firsts++
+	return a.firsts <= maxInside && now.Sub(a.accepted) < lastProbe
 }
 
 // ownPause returns the shortest pause of a conversation that the desk refuses while it accepts
 // others. All such conversations together make at most half of the requests that the desk accepts.
 func (d *delivery) ownPause(a *account) time.Duration {
+	if !a.failing.IsZero() {
+		return 0
+	}
 	refused := 0
 	for _, l := range d.lanes {
-		if a.failing.IsZero() && l.account == a && l.memo != nil && !l.memo.refused.IsZero() {
+		if l.account == a && l.memo != nil && !l.memo.refused.IsZero() {
 			refused++
 		}
 	}

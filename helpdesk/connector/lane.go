@@ -301,9 +301,9 @@ func (m *memo) fail(c class, wait, most time.Duration) (first bool, pause time.D
 func (l *lane) noted(w *writing, calm time.Time, isLast bool) {
 	if isLast {
 		l.since = time.Time{}
-	}
-	if isLast && l.from != (eventlog.ID{}) { // news came while the job worked
-		l.since = time.Now()
+		if l.from != (eventlog.ID{}) { // news came while the job worked
+			l.since = time.Now()
+		}
 	}
 	if s := l.session(w.Session); s != nil && w.Count > 0 {
 		if l.calm = calm; s.after != (eventlog.ID{}) {
