@@ -164,13 +164,12 @@ func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 	if known := m.users[product][a.User]; known != nil {
 		a.User = known.id // one string for all sessions
 	}
-	before := len(s.Actions)
-	if s.insert(*a, m.maxEvents, m.maxHeld) {
+	if gone, ok := s.insert(*a, m.maxEvents, m.maxHeld); ok {
 		if owner, _ := s.owner(a); owner != "" {
 			m.linkUser(s, owner, a.Start)
 		}
-		if len(s.Actions) == before && len(s.users) > 1 { // another user's may have been removed
-			m.prune(s)
+		if u := m.users[product][gone]; u != nil && !s.isIdentityOf(gone) && !s.hasActionsOf(gone) {
+			m.unlink(s, u)
 		}
 	}
 	s.Keep(m.sessionItem(s))
@@ -238,15 +237,15 @@ func (m *Memory) session(product, user, session string) *memorySession {
 	return &e.Value
 }
 
-// insert files an action and removes the oldest beyond the limits of its user and of the session. If
-// the session has the action already or is full of newer ones, it changes nothing and returns
-// false. Its time is linear in the number of the session's actions.
-func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
+// insert files an action and removes the oldest beyond the limits of its user and of the session,
+// whose owner it returns. If the session has the action already or is full of newer ones, it changes
+// nothing and returns false. Its time is linear in the number of the session's actions.
+func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) (gone string, ok bool) {
 	have, first := 0, 0
 	for i := range s.Actions {
 		switch held := &s.Actions[i]; {
 		case held.id == a.id:
-			return false
+			return "", false
 		case held.User == a.User:
 			if a.User = held.User; have == 0 { // shares one string
 				first = i
@@ -255,19 +254,21 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 		}
 	}
 	at := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start > a.Start })
+	isFull := have >= maxEvents
+	if !isFull {
+		first, isFull = 0, len(s.Actions) >= maxHeld
+	}
 	switch {
-	case have >= maxEvents && at <= first, len(s.Actions) >= maxHeld && at == 0:
-		return false
-	case have >= maxEvents:
+	case isFull && at <= first:
+		return "", false
+	case isFull:
+		gone, _ = s.owner(&s.Actions[first])
 		s.Actions = slices.Delete(s.Actions, first, first+1)
-		at--
-	case len(s.Actions) >= maxHeld:
-		s.Actions = slices.Delete(s.Actions, 0, 1)
 		at--
 	}
 	a.JSON = s.text.add(a.JSON, s.Actions)
 	s.Actions = slices.Insert(s.Actions, at, a)
-	return true
+	return gone, true
 }
 
 // link associates the session with exactly those users that own actions in it or that it identified.
@@ -329,6 +330,11 @@ func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 		oldest := slices.MinFunc(u.sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
 		m.unlink(oldest.memorySession, u)
 	}
+}
+
+// isIdentityOf reports whether the session identified the user.
+func (s *memorySession) isIdentityOf(userID string) bool {
+	return slices.ContainsFunc(s.Identities, func(said HeldIdentity) bool { return said.UserID == userID })
 }
 
 // hasActionsOf reports whether the user owns an action of the session.
