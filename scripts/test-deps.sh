@@ -12,7 +12,7 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-posthog_versions=(1.434.18 1.297.2 1.121.0)
+posthog_versions=(1.449.2 1.297.2 1.121.0)
 npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.11.6 @babel/runtime@7.28.4 http-proxy@1.18.1 compression@1.8.2 @modelcontextprotocol/sdk@1.32.2
   @ai-sdk/mcp@1.0.102 @openai/agents@0.20.0 @langchain/mcp-adapters@1.1.4 @langchain/langgraph@1.7.3 @langchain/core@1.4.0 zod@4.6.7)
 # In a folder of their own: the SDKs of sources other than PostHog.

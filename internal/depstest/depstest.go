@@ -13,7 +13,7 @@ import (
 
 // The installed versions of posthog-js.
 const (
-	PostHogJSCurrent = "1.434.18"
+	PostHogJSCurrent = "1.449.2"
 	PostHogJSOld     = "1.297.2" // sends single events and arrays, with offsets for times
 	PostHogJSOldest  = "1.121.0" // autocaptures only if the answer of /decide/ enables it
 )
