@@ -263,6 +263,20 @@ func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {
 	assert.Equal(t, []assistance.Reason{none, none, offered, none, none, offered}, reasons)
 }
 
+// Another server may have made the offer of a match that this one still remembers.
+func TestCore_offersAPatternOnceThoughNothingCoolsDown(t *testing.T) {
+	core := newCore(t, proactive.Saying(proactive.Result{Cooldown: -1}, proactive.PingPong{}))
+	var window assistance.Window
+	var d assistance.Decision
+	for i, page := range []string{"/a", "/b", "/a"} {
+		d = core.Act(&window, assistance.Machine{}, visitor, view(noon, i, page), noon)
+	}
+	m := machine{t: t, rules: rules, now: noon}
+	m.do(d.Match, assistance.Shown{OfferID: "p1"}, assistance.Message{Text: "Hello"}, finished)
+	require.Equal(t, assistance.Thinking, m.State())
+	assert.Equal(t, assistance.CoolingDown, m.refuses(d.Match).Reason)
+}
+
 // slow is a Timed trigger with an ID of its own.
 type slow struct {
 	proactive.Dwell
