@@ -751,12 +751,7 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	for session, first := range map[string]string{"s1": "jane", "shared": "joe"} {
 		t.Run(first, func(t *testing.T) {
 			run(t, helping, func(w *world, s *server, conversation string) {
-				visit := func(user, page string) {
-					w.events++
-					w.record(viewed(page), activity.Event{ID: fmt.Sprint("of ", w.events), Time: time.Now(), SessionID: session,
-						UserID: user, Email: user + "@acme.example", Identified: true})
-					time.Sleep(time.Second)
-				}
+				visit := func(user, page string) { w.identified(session, user, page) }
 				visit(first, "/docs")
 				visit("bob", "/home")
 				second := w.chatAs(s, "bob@acme.example", "")
@@ -770,6 +765,28 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 			})
 		})
 	}
+}
+
+// identified records a page view of a user who has signed in.
+func (w *world) identified(session, user, page string) {
+	w.t.Helper()
+	w.events++
+	w.record(viewed(page), activity.Event{ID: fmt.Sprint("of ", w.events), Time: time.Now(), SessionID: session,
+		UserID: user, Email: user + "@acme.example", Identified: true})
+	time.Sleep(time.Second)
+}
+
+// The session's link ends when another person signs in. A server that starts then reads the log anew.
+func TestOffers_offersNoHelpForActionsOfTheNextUserAfterARestart(t *testing.T) {
+	run(t, helping, func(w *world, s *server, conversation string) {
+		for _, page := range []string{"/docs", "/team", "/docs"} {
+			w.identified("s1", "bob", page)
+		}
+		s.stop()
+		w.start(Options{})
+		time.Sleep(time.Second)
+		assert.Empty(t, w.offers(conversation))
+	})
 }
 
 // A page can link any session to any conversation, and a signed user the user's own. Such a session leads to

@@ -48,7 +48,7 @@ type watched struct {
 // delivery's mutex, so a slow one delays the product's whole delivery.
 //
 // For a linked session only the actions of its conversation count. Entries from before the
-// load may name no conversation, so all of their actions count.
+// load may be from before the link; then their actions may name no conversation.
 func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil {
@@ -58,11 +58,16 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	w.expire(now)
 	known := w.session(e.SessionID)
 	var conversationID string // of the session's link
-	if of := d.bySession[e.SessionID]; len(of) > 0 && e.ID.Compare(d.loaded) > 0 {
-		conversationID = of[len(of)-1].link().ConversationID
+	linkedAt := 0             // actions from there on name it
+	if of := d.bySession[e.SessionID]; len(of) > 0 {
+		l := of[len(of)-1]
+		conversationID = l.link().ConversationID
+		if at := l.session(e.SessionID).linkedAt; at != newLink && e.ID.Compare(d.loaded) <= 0 {
+			linkedAt = at
+		}
 	}
 	for _, a := range batch.Actions {
-		if conversationID != "" && a.ConversationID != conversationID {
+		if conversationID != "" && a.ConversationID != conversationID && (a.ConversationID != "" || a.Index >= linkedAt) {
 			continue // somebody else's
 		}
 		known.acted = tracing.ActionOf(known.id, &a.Action).Start

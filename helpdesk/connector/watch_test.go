@@ -60,7 +60,7 @@ func TestWatch_keepsNoMatchForADeskWithoutOffers(t *testing.T) {
 	d := newWatching(t).newDelivery("acme")
 	d.mu.Lock()
 	l := d.lane(linkOf("zendesk/7"), time.Now())
-	d.join(l, "linked", 1, eventlog.ID{}, false)
+	d.join(l, "linked", 9, eventlog.ID{}, false)
 	d.loaded = eventlog.IDAt(time.Now().Add(time.Hour)) // all actions are its conversation's
 	d.mu.Unlock()
 	d.visits(t, "linked", 2, 0)
@@ -74,7 +74,7 @@ func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	s := newWatching(t)
 	d := s.newDelivery("acme")
 	d.mu.Lock()
-	d.join(d.lane(linkOf("zendesk/7"), time.Now()), "linked", 1, eventlog.ID{}, false)
+	d.join(d.lane(linkOf("zendesk/7"), time.Now()), "linked", 9, eventlog.ID{}, false)
 	d.loaded = eventlog.IDAt(time.Now().Add(time.Hour)) // all actions are its conversation's
 	d.mu.Unlock()
 	d.visits(t, "linked", 3, 100)
@@ -90,7 +90,7 @@ func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	assert.Zero(t, d.watched("first"))
 	assert.Equal(t, 3, d.watched("linked"), "a session with a conversation goes last")
 	d.mu.Lock()
-	d.join(d.lane(linkOf("zendesk/8"), time.Now()), "linked", 2, eventlog.ID{}, false)
+	d.join(d.lane(linkOf("zendesk/8"), time.Now()), "linked", 10, eventlog.ID{}, false)
 	d.mu.Unlock()
 	assert.Zero(t, d.watched("linked"), "they are another person's than the newest link's")
 	d.loaded = eventlog.ID{}
