@@ -50,6 +50,7 @@ type delivery struct {
 	lanes     map[string]*lane    // by the conversation's key
 	bySession map[string][]*lane  // the last is of the session's link, earlier ones of links that have ended
 	loaded    eventlog.ID         // the newest entry when the conversations were read
+	behind    bool                // entries up to loaded are still to be seen
 	accounts  map[string]*account // by desk
 	waiting   map[string]Waiting  // links that wait for their sessions, by the document's name
 	lookAgain time.Time           // when their sessions are looked for next; far ahead during a look
@@ -120,7 +121,7 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		bounds, err := d.store.log.Bounds(ctx, d.productID)
 		start = bounds.Newest
 		d.mu.Lock()
-		d.loaded = bounds.Newest
+		d.loaded, d.behind = bounds.Newest, true
 		d.mu.Unlock()
 		if err == nil {
 			err = document.Each(ctx, d.store.docs, d.productID, conversationPrefix, func(doc document.Document) {
@@ -223,6 +224,10 @@ func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Ti
 		if product.Assistance != nil && e.SessionID != "" {
 			d.askAbout(e, product.Assistance)
 		}
+	}
+	if n := len(entries); d.behind && n > 0 && entries[n-1].ID.Compare(d.loaded) >= 0 {
+		d.behind = false
+		d.wake.Signal()
 	}
 	d.watch.reportBytes()
 	if now.Sub(d.swept) >= sweepEvery {
@@ -338,7 +343,7 @@ func (d *delivery) wait() (wait time.Duration, busy bool) {
 		at = sooner(at, schedule.Later(d.lookAgain, now))
 	}
 	busy = busy || !at.After(keep)
-	if ask, some := d.watch.asks.Next(); some {
+	if ask, some := d.watch.asks.Next(); some && !d.behind {
 		at = sooner(at, d.store.hostTime(ask))
 	}
 	return at.Sub(now), busy

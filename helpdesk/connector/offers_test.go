@@ -729,6 +729,19 @@ func TestOffers_offersHelpToAUserWhoStaysWhileNotesWait(t *testing.T) {
 	})
 }
 
+// The minute is over while no server runs.
+func TestOffers_offersHelpToAUserWhoStaysDuringARestart(t *testing.T) {
+	run(t, dwelling, func(w *world, s *server, conversation string) {
+		time.Sleep(58 * time.Second)
+		s.stop()
+		time.Sleep(4 * time.Second)
+		require.Empty(t, w.offers(conversation))
+		w.start(Options{})
+		time.Sleep(time.Second)
+		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
 // The page's first action is recorded after a later one.
 func TestOffers_offersHelpByTheTrueStartOfAStay(t *testing.T) {
 	run(t, dwelling, func(w *world, _ *server, conversation string) {

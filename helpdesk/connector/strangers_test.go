@@ -207,7 +207,7 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 	d.config = Product{Desks: []Desk{{"zendesk", offeringDesk{newScriptDesk("zendesk")}}}, Assistance: &assistance.Core{}}
 	match := func(by linkedBy) {
 		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, func(assistance.Machine, assistance.Session) assistance.Decision {
-			return assistance.Decision{Reason: assistance.Offered}
+			return assistance.Decision{Reason: assistance.Offered, Match: assistance.Matched{SendBy: time.Now().Add(time.Hour)}}
 		})
 	}
 	match(byStranger)

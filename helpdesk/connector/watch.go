@@ -48,7 +48,8 @@ type watched struct {
 // delivery's mutex, so a slow one delays the product's whole delivery.
 //
 // For a linked session only the actions of its conversation count. Entries from before the
-// load may be from before the link; then their actions may name no conversation.
+// load may be from before the link; then their actions may name no conversation. They happen
+// when the log received them, so that a time to ask again may have come during a restart.
 func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil {
@@ -56,7 +57,10 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	}
 	w, now := &d.watch, d.store.now()
 	w.expire(now)
-	known := w.session(e.SessionID)
+	known, at := w.session(e.SessionID), now
+	if e.ID.Compare(d.loaded) <= 0 {
+		at = schedule.Earlier(e.ID.Time(), now)
+	}
 	var conversationID string // of the session's link
 	linkedAt := 0             // actions from there on name it
 	if of := d.bySession[e.SessionID]; len(of) > 0 {
@@ -72,7 +76,7 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 		}
 		known.acted = tracing.ActionOf(known.id, &a.Action).Start
 		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
-			return core.Act(&known.window, m, s, a.Action, now)
+			return core.Act(&known.window, m, s, a.Action, at)
 		})
 	}
 	w.keep(known, now, len(d.bySession[e.SessionID]) > 0)
@@ -143,9 +147,12 @@ func balance(watches *fair.Shares[*delivery]) {
 	}
 }
 
-// askTriggers asks the triggers that are due about sessions that have done nothing since. The
-// caller holds the delivery's mutex.
+// askTriggers asks the triggers that are due about sessions that have done nothing since, but not while
+// the session's later actions may be still to be read. The caller holds the delivery's mutex.
 func (d *delivery) askTriggers() {
+	if d.behind {
+		return
+	}
 	now := d.store.now()
 	for known, ok := d.watch.asks.Pop(now); ok; known, ok = d.watch.asks.Pop(now) {
 		due := known.again.Due()
@@ -181,6 +188,9 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	match := &offering{Matched: decision.Match, session: known.id, newest: tracing.Action{SessionID: known.id,
 		Start: known.acted}, at: time.Now()}
 	reason := decision.Reason
+	if reason == assistance.Offered && d.store.now().After(decision.Match.SendBy) {
+		reason = assistance.Stale
+	}
 	if s := l.session(known.id); s != nil && s.stranger && reason == assistance.Offered {
 		reason = untrusted // and replaces no match of another session
 	}
