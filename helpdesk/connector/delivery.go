@@ -174,17 +174,24 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 	}
 	if c.Machine != nil {
 		l.ensureMemo().machine = c.Machine
-		if rules := d.config.rules(of.Desk); rules != nil {
-			if due, ok := rules.Due(c.machine()); ok {
-				d.lookAt(l, d.store.hostTime(due), true)
-			}
-		}
+		d.lookAtMachine(l)
 	}
 	l.calm = d.store.hostTime(after(c.NotedAt, d.config.Notes.Interval))
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now, c.owned() || len(c.Sessions) == 0 || len(c.Messages) > 0 || c.Contact != nil)
 	}
 	return start
+}
+
+// lookAtMachine makes a lane due when the product's rules say so. The caller holds mu.
+func (d *delivery) lookAtMachine(l *lane) {
+	rules := d.config.rules(l.account.desk)
+	if rules == nil || l.memo == nil || l.memo.machine == nil {
+		return
+	}
+	if due, ok := rules.Due(*l.memo.machine); ok {
+		d.lookAt(l, d.store.hostTime(due), true)
+	}
 }
 
 // see handles entries of the log: it wakes the conversations that they concern, and asks the
@@ -205,6 +212,9 @@ func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Ti
 	defer d.mu.Unlock()
 	if d.watch.core != product.Assistance {
 		d.watch.reset(product.Assistance)
+		for _, l := range d.lanes { // other rules, and perhaps the first in a while
+			d.lookAtMachine(l)
+		}
 	}
 	for i := range entries {
 		e := &entries[i]

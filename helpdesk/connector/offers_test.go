@@ -289,6 +289,20 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	})
 }
 
+// The time of an offer may pass while the product has no offers.
+func TestOffers_deletesTheConversationOnceOffersAreOnAgain(t *testing.T) {
+	run(t, helping, func(w *world, _ *server, conversation string) {
+		w.pingPong()
+		w.core = nil
+		time.Sleep(time.Minute)
+		require.True(t, w.desk.Exists(conversation))
+		w.core = assistance.NewCore(nil)
+		w.visitAs("s2", "joe@acme.example", "/home")
+		time.Sleep(time.Minute)
+		assert.False(t, w.desk.Exists(conversation))
+	})
+}
+
 // A deletion counts although its answer was lost, even if the server stops right after it.
 func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
 	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "late": {Delay: 6 * time.Second}} {
