@@ -22,7 +22,7 @@ type Report struct {
 type Outcome string
 
 // The outcomes. Abandoned is valid in the state guidance, Progressed and Finished in guidance and reactive,
-// Dismissed in every state but conservative; else the report is a [ReportError].
+// Dismissed in thinking, proactive and guidance; else the report is a [ReportError].
 const (
 	// Dismissed means that the user does not want the offer or the guidance. No offer
 	// is made for 10 minutes, and 5 minutes longer each further time; after the third
@@ -46,7 +46,7 @@ var ErrNoConversation = errors.New("proactive: no conversation with assistance")
 // which is unchanged. A retry is pointless.
 type ReportError struct {
 	Outcome Outcome
-	State   string // "thinking", "proactive", "reactive", "guidance" or "conservative"
+	State   string // as in the list of sessions, such as "proactive_assistance"
 }
 
 func (e *ReportError) Error() string {
