@@ -289,6 +289,20 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	})
 }
 
+// The session's next conversation may begin after a restart.
+func TestOffers_useUpTheActionsOfADeletedConversation(t *testing.T) {
+	run(t, helping, func(w *world, s *server, conversation string) {
+		time.Sleep(3 * time.Minute) // the link is older than the actions that triggers see
+		w.toAndFro("s1", jane, "/pricing")
+		time.Sleep(time.Minute)
+		require.False(t, w.desk.Exists(conversation))
+		s.stop()
+		second := w.chat(w.start(Options{}))
+		w.visit("/pricing")
+		assert.Empty(t, w.offers(second))
+	})
+}
+
 // The time of an offer may pass while the product has no offers.
 func TestOffers_deletesTheConversationOnceOffersAreOnAgain(t *testing.T) {
 	run(t, helping, func(w *world, _ *server, conversation string) {

@@ -47,7 +47,8 @@ type watched struct {
 // of the session due immediately, because its moment passes. Triggers run under the
 // delivery's mutex, so a slow one delays the product's whole delivery.
 //
-// For a linked session only the actions of its conversation count. Entries from before the
+// For a linked session only the actions of its conversation count, for any other only the ones
+// that name none: a conversation that is gone has used up its own. Entries from before the
 // load may be from before the link; then their actions may name no conversation. They happen
 // when the log received them, so that a time to ask again may have come during a restart.
 func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
@@ -71,8 +72,8 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 		}
 	}
 	for _, a := range batch.Actions {
-		if conversationID != "" && a.ConversationID != conversationID && (a.ConversationID != "" || a.Index >= linkedAt) {
-			continue // somebody else's
+		if a.ConversationID != conversationID && (a.ConversationID != "" || a.Index >= linkedAt) {
+			continue // another conversation's, or somebody else's
 		}
 		known.acted = tracing.ActionOf(known.id, &a.Action).Start
 		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
