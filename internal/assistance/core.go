@@ -80,7 +80,8 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	moment := schedule.Earlier(q.of, q.now)
 	d := Decision{Reason: NoMatch}
 	for _, t := range c.triggers {
-		seen := unused(tc, m.Fired[t.ID()].Used)
+		used := m.Fired[t.ID()].Used
+		seen := unused(tc, used)
 		if len(seen.Actions) == 0 {
 			continue
 		}
@@ -96,7 +97,8 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 		}
 		if result, ok := t.Evaluate(seen); ok {
 			result.TriggerID = t.ID()
-			match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC(), used: instantOf(w.newest())}
+			match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC(), used: instantOf(w.newest()),
+				since: used}
 			if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
 				d.Match, d.Reason, d.Page = match, reason, tc.Page()
 			}

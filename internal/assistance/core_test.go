@@ -275,6 +275,9 @@ func TestCore_offersAPatternOnceThoughNothingCoolsDown(t *testing.T) {
 	m.do(d.Match, assistance.Shown{OfferID: "p1"}, assistance.Message{Text: "Hello"}, finished)
 	require.Equal(t, assistance.Thinking, m.State())
 	assert.Equal(t, assistance.CoolingDown, m.refuses(d.Match).Reason)
+	d = core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Second), 3, "/a"), noon)
+	require.Equal(t, assistance.Offered, d.Reason, "it knows of no offer")
+	assert.Equal(t, assistance.CoolingDown, m.refuses(d.Match).Reason)
 }
 
 // slow is a Timed trigger with an ID of its own.

@@ -18,6 +18,7 @@ type (
 		Result proactive.Result
 		SendBy time.Time // when the moment has passed
 		used   instant   // time of the pattern's newest action
+		since  instant   // up to here all actions were used when the trigger matched
 	}
 	// Shown reports that the claimed offer is in the conversation: it was sent,
 	// or found after it was unclear whether it was sent.

@@ -111,7 +111,7 @@ const (
 	Sending     Reason = "in_flight"    // another offer is being sent
 	Busy        Reason = "state"        // the state allows no offer
 	HoldingBack Reason = "holding_back" // the user dismissed offers
-	CoolingDown Reason = "cooldown"     // the trigger fired recently, or on these actions
+	CoolingDown Reason = "cooldown"     // the trigger fired recently, or since the match
 )
 
 // gate returns Offered, or the reason why the match's offer cannot be made now.
@@ -127,7 +127,7 @@ func (m Machine) gate(now instant, match Matched) Reason {
 			return HoldingBack
 		}
 		return Busy
-	case fired && (now < last.At.add(match.Result.Cooldown) || 0 < match.used && match.used <= last.Used):
+	case fired && (now < last.At.add(match.Result.Cooldown) || match.since != last.Used):
 		return CoolingDown
 	}
 	return Offered
