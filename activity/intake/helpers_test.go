@@ -158,11 +158,11 @@ type sink struct {
 	err    error
 }
 
-func (s *sink) Record(_ context.Context, productID string, events []activity.Event) (activity.Result, error) {
+func (s *sink) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return activity.Result{}, s.err
+	if err := cmp.Or(s.err, ctx.Err()); err != nil {
+		return activity.Result{}, err
 	}
 	s.events[productID] = append(s.events[productID], events...)
 	r := s.lost

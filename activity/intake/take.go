@@ -122,7 +122,7 @@ type taking struct {
 }
 
 // take records the events of a request. It releases the body's bytes first, so a slow sink does not
-// hold them.
+// hold them. The client may hang up, or close its side of the connection, once it has sent the body.
 func (t *taking) take(ctx context.Context) (Counts, error) {
 	if err := t.admit(ctx); err != nil {
 		return Counts{}, err
@@ -132,6 +132,7 @@ func (t *taking) take(ctx context.Context) (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
+	ctx = context.WithoutCancel(ctx)
 	if err := t.place(ctx); err != nil {
 		return Counts{}, err
 	}

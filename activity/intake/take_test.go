@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -227,6 +228,19 @@ func TestCapture_reportsEachEvent(t *testing.T) {
 		view(fieldsOf{"id": "2", "name": "x"}), view(fieldsOf{"id": "3", "token": bankToken})))
 	requireCounts(t, w, 1, intake.Ignored{"other_event": 1, "other_token": 1})
 	assert.Equal(t, []string{"1", "2other_event", "3other_token"}, taken)
+}
+
+// Some clients send their events and do not wait for the answer. The server then sees an ended request.
+func TestCapture_recordsTheEventsOfAClientThatHasHungUp(t *testing.T) {
+	s := newService(intake.Options{SessionOf: func(ctx context.Context, _ string, _ *activity.Event) (string, error) {
+		return "s", ctx.Err()
+	}})
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	w := httptest.NewRecorder()
+	body := strings.NewReader(batch(shopToken, view(fieldsOf{"session": nil})))
+	s.mux.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/events", body))
+	requireCounts(t, w, 1, nil)
 }
 
 // A stored event holds no memory of its request.
