@@ -234,8 +234,9 @@ func TestBudget_boundsARequestOfManyUsers(t *testing.T) {
 			`"x":"` + strings.Repeat("x", 90) + `"}}`, false},
 		"identities": {`{"event":"$identify","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"u%[1]d@example.com"},` +
 			`"properties":{"$session_id":"s%[1]d","x":"` + strings.Repeat("x", 130) + `"}}`, false},
-		"one session": {`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s",` +
-			`"$is_identified":true,"$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 100) + `"}}`, false},
+		"users of one session": {`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{` +
+			`"$session_id":"s","$is_identified":true,"$current_url":"https://app.example.com/p/%[1]d","x":"` +
+			strings.Repeat("x", 100) + `"}}`, false},
 		"smallest clicks": {`{"event":"$autocapture","distinct_id":"%d","session_id":"%[1]d"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
