@@ -50,7 +50,7 @@ type world struct {
 	log      eventlog.Log
 	desk     *helpdesktest.Intercom
 	desks    []Desk
-	core     *assistance.Core
+	core     atomic.Pointer[assistance.Core]
 	labels   []string
 	notes    Notes
 	recorder *eventlog.Recorder
@@ -75,15 +75,17 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	desk := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 	opened := musttest.New(intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: desk.Client()}))
 	core := assistance.NewCore(config, musttest.New(config.Select())...)
-	return &world{t: t, log: log, desk: desk, desks: []Desk{{Name: "intercom", Desk: opened}}, core: core,
+	w := &world{t: t, log: log, desk: desk, desks: []Desk{{Name: "intercom", Desk: opened}},
 		labels: config.ReplyOptionLabels, notes: promptNotes(), recorder: musttest.New(eventlog.NewRecorder(log, nil))}
+	w.core.Store(core)
+	return w
 }
 
 func (*world) Refresh(string) error { return nil }
 
 // Product implements Products.
 func (w *world) Product(productID string) (Product, bool, error) {
-	return Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, Assistance: w.core, Labels: w.labels,
+	return Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, Assistance: w.core.Load(), Labels: w.labels,
 		IdentitySecrets: []string{identitySecret}}, productID == acme, nil
 }
 
@@ -92,7 +94,7 @@ func (w *world) start(opts Options) *server {
 	w.t.Helper()
 	registry := prometheus.NewRegistry()
 	opts.Metrics = registry
-	if w.core != nil {
+	if w.core.Load() != nil {
 		opts.Model = func(_ context.Context, prompt string) (string, error) {
 			w.asked.Store(prompt)
 			return "Here is how.", nil
@@ -307,10 +309,10 @@ func TestOffers_useUpTheActionsOfADeletedConversation(t *testing.T) {
 func TestOffers_deletesTheConversationOnceOffersAreOnAgain(t *testing.T) {
 	run(t, helping, func(w *world, _ *server, conversation string) {
 		w.pingPong()
-		w.core = nil
+		w.core.Store(nil)
 		time.Sleep(time.Minute)
 		require.True(t, w.desk.Exists(conversation))
-		w.core = assistance.NewCore(nil)
+		w.core.Store(assistance.NewCore(nil))
 		w.visitAs("s2", "joe@acme.example", "/home")
 		time.Sleep(time.Minute)
 		assert.False(t, w.desk.Exists(conversation))
@@ -338,7 +340,7 @@ func TestOffers_countsADeletionWhoseAnswerIsLost(t *testing.T) {
 			w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Lose: true})
 			time.Sleep(9500 * time.Millisecond) // between the deletion and the next attempt
 			s.stop()
-			w.core = nil // and without offers by now
+			w.core.Store(nil) // and without offers by now
 			second := w.start(Options{})
 			w.visit("/docs")
 			time.Sleep(time.Minute)
