@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -259,15 +260,12 @@ func (e *Entry) Erase(erasures ...*feed.Erasure) error {
 	if err != nil {
 		return err
 	}
-	var left *activity.Batch
-	if b != nil {
-		left = feed.LeftOf(b, erasures...)
-	} else if who, err := e.DecodeIdentity(); err != nil || who != nil && !slices.ContainsFunc(erasures,
-		func(x *feed.Erasure) bool { return x.Erases(who.SessionID, who.UserID) }) {
-		return err
+	if b == nil {
+		return e.eraseOther(erasures)
 	}
+	left := feed.LeftOf(b, erasures...)
 	switch {
-	case b != nil && left == b:
+	case left == b:
 		return nil
 	case left == nil:
 		e.SessionID, e.Keys, e.Data = "", nil, []byte(erased)
@@ -278,6 +276,27 @@ func (e *Entry) Erase(erasures ...*feed.Erasure) error {
 		e.Keys = keysOf(left)
 	}
 	e.shared = weak.Pointer[activity.Batch]{}
+	e.Encode(e.ID)
+	return nil
+}
+
+// eraseOther is Erase for an entry without actions. The user of an identity may stay, without the address; of any
+// other entry, such as a summary, nothing stays.
+func (e *Entry) eraseOther(erasures []*feed.Erasure) error {
+	who, err := e.DecodeIdentity()
+	if err != nil {
+		return err
+	}
+	switch {
+	case who == nil,
+		slices.ContainsFunc(erasures, func(x *feed.Erasure) bool { return x.Erases(who.SessionID, who.UserID) }):
+		e.SessionID, e.Keys, e.Data = "", nil, []byte(erased)
+	case slices.ContainsFunc(erasures, func(x *feed.Erasure) bool { return x.HasEmail(who.Email) }):
+		who.Email = ""
+		e.Data, _ = json.Marshal(who) // as it was decoded
+	default:
+		return nil
+	}
 	e.Encode(e.ID)
 	return nil
 }

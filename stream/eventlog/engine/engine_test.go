@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -136,6 +138,21 @@ func TestErasures_coverASessionsUserWhoDidNothing(t *testing.T) {
 	b, err := entries[0].Decode()
 	require.NoError(t, err)
 	assert.Equal(t, []string{"bob", "bob@x.example", "bob"}, []string{b.UserID, b.Email, b.Actions[0].UserID})
+}
+
+// The user of an identity stays where the erasure is another person's, and loses only the address.
+func TestErasures_hideTheAddressOfAnIdentity(t *testing.T) {
+	x := erasures(1, func(int) string {
+		return fmt.Sprintf(`"user_id":"","session_ids":["s"],"kept":{"s":["bob"]},"emails_sha256":[%q]`,
+			feed.EmailDigest("ada@x.example"))
+	})
+	for email, want := range map[string]string{"Ada@x.example": "", "bob@x.example": "bob@x.example"} {
+		said := feed.Identity{Type: feed.IdentityType, SessionID: "s", AnonymousID: "anon", UserID: "bob", Email: email}
+		entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s", Data: musttest.New(json.Marshal(said))}}
+		x.Apply(entries)
+		said.Email = want
+		assert.Equal(t, &said, musttest.New(entries[0].DecodeIdentity()))
+	}
 }
 
 // Erasures are kept for as long as the log has an entry before them.
