@@ -247,7 +247,7 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
 				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
 
-				d.forget(t, directory.Person{Emails: []string{"ivy@x.example"}, SessionIDs: []string{"s"},
+				d.forget(t, directory.Person{Emails: []string{"ivy@x.example"}, Address: "ivy@x.example", SessionIDs: []string{"s"},
 					Others: map[string][]string{"s": {"bob"}}})
 				s, _ = d.session(t, "s")
 				assert.Equal(t, c.linked, len(s.Conversations()) > 0, "after the visitor was erased: %q", visitor)

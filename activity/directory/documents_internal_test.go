@@ -61,8 +61,19 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
 	s := Session{state: state{Past: past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
 		{"zendesk", "2", "bob", time.Time{}, ""}, {"zendesk", "3", "", time.Time{}, ""}}}}}
-	s.forget([]string{"ada"}, nil)
+	s.forget(Person{UserIDs: []string{"ada"}}, nil)
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
+}
+
+// Two users of a session have one address. It stays the other's, whose own erasure must find it, unless the erasure is
+// the address's.
+func TestSession_keepsTheAddressThatAnotherStatedToo(t *testing.T) {
+	const shared = "us@x.example"
+	for address, want := range map[string][]Statement{"": {{"bob", shared}}, shared: {}} {
+		s := Session{state: state{Past: past{Stated: []Statement{{"ada", shared}, {"bob", shared}, {"", shared}}}}}
+		s.forget(Person{UserIDs: []string{"ada"}, Emails: []string{shared}, Address: address}, []string{"bob"})
+		require.Equal(t, want, s.Past.Stated, address)
+	}
 }
 
 // Nobody in the session is identified, so a link belongs to its address, or to the session's user without one.
@@ -89,7 +100,7 @@ func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
 		}
 		s := session()
 		require.ElementsMatch(t, c.theirs, ids(s.ConversationsOf(c.userIDs, c.emails)), name)
-		s.forget(c.userIDs, c.emails)
+		s.forget(Person{UserIDs: c.userIDs, Emails: c.emails}, nil)
 		require.ElementsMatch(t, c.left, ids(s.Conversations()), name)
 	}
 }

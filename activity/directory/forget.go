@@ -61,7 +61,7 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 		case !p.doc.Exists():
 			changes = append(changes, document.Check(p.doc))
 		case isShared:
-			p.session.forget(who.UserIDs, who.Emails)
+			p.session.forget(who, who.Others[key.id])
 			b.change(p)
 		case goes:
 			changes = append(changes, document.Delete(p.doc))
@@ -91,20 +91,23 @@ func (f *fact) forget(who Person, everybody bool) (isChanged bool) {
 	return isChanged
 }
 
-// forget removes users and addresses (in lower case) from the session, along with everything
-// derived from them.
-func (s *Session) forget(userIDs, emails []string) {
-	is := func(id string) bool { return slices.Contains(userIDs, id) }
-	theirs := s.linksOf(userIDs, emails)
+// forget removes the person from a session, along with everything derived from the person's users and
+// addresses. An address that one of the others stated as well stays theirs, so that an erasure of theirs finds
+// it, unless it is the Address.
+func (s *Session) forget(who Person, others []string) {
+	is := func(id string) bool { return slices.Contains(who.UserIDs, id) }
+	isTheirs := func(email string) bool { return slices.Contains(who.Emails, strings.ToLower(email)) }
+	theirs := s.linksOf(who.UserIDs, who.Emails)
 	s.Others = slices.DeleteFunc(slices.Clone(s.Others), is)
 	if is(s.UserID) {
 		s.UserID, s.Standing, s.UserBy = "", activity.Claimed, provenance{}
 	}
-	if is(s.EmailBy.Identified) || slices.Contains(emails, strings.ToLower(s.StatedEmail)) {
+	if is(s.EmailBy.Identified) || isTheirs(s.StatedEmail) {
 		s.StatedEmail, s.StatedStanding, s.EmailBy = "", activity.Claimed, provenance{}
 	}
 	s.dropLinks(theirs)
 	s.Past.Stated = slices.DeleteFunc(slices.Clone(s.Past.Stated), func(said Statement) bool {
-		return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
+		isOthers := slices.Contains(others, said.UserID) && strings.ToLower(said.Email) != who.Address
+		return is(said.UserID) || isTheirs(said.Email) && !isOthers
 	})
 }
