@@ -424,10 +424,14 @@ func TestErase_reachesSessionsInWhichThePersonDidNothing(t *testing.T) {
 			pageview("a2", "s2", "https://app.example.com/")+`]`, "X-PostHog-Secret: "+acmeSecret)
 		s.acts("b2", "bob", "s3", "$identify", "/", said)
 		s.acts("b3", "bob", "s4", "$pageview", "/", said)
-		assert.Equal(t, 4, s.erase("/bob").Sessions)
-		for _, id := range []string{"s1", "s2", "s3"} {
+		s.acts("a3", "ada", "s5", "$pageview", "/", "")
+		s.takes(1, "/e/", `{"api_key":"`+acmeToken+`","event":"$set","distinct_id":"bob","properties":{"$session_id":"s5"`+
+			`},"$set":{"email":"bob-claimed@example.com"}}`)
+		assert.Equal(t, 5, s.erase("/bob").Sessions)
+		for _, id := range []string{"s1", "s2", "s3", "s5"} {
 			assert.NotContains(t, s.ok(http.MethodGet, "/context/acme?session_id="+id, "", bearer(acmeKey)).body, "bob", id)
 		}
+		assert.Empty(t, s.export("export?email=bob-claimed@example.com").Sessions)
 	}
 }
 

@@ -296,7 +296,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		if e.SessionID+e.UserID == "" {
 			continue
 		}
-		b.addSilent(e, events, s.Actions == 0 || was != "" && was != e.UserID && was != e.Anonymous)
+		b.addSilent(e, events, s.Actions == 0 || was != e.UserID && !(was == e.Anonymous && s.Names(e)))
 		if e.Email == "" {
 			continue
 		}
@@ -396,11 +396,11 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 // has no action in the request. An erasure finds such a session by nothing else.
 func (b *Book) addSilent(e *activity.Event, request []activity.Event, isNew bool) {
 	if !isNew || slices.ContainsFunc(request, func(other activity.Event) bool {
-		return other.Action != nil && (other.UserID == e.UserID || other.UserID == e.Anonymous)
+		return other.Action != nil && !other.IsMark() && (other.UserID == e.UserID || other.UserID == e.Anonymous)
 	}) {
 		return
 	}
-	if p := b.stored[ofUser(e.UserID)]; p != nil && p.fact.Standing <= e.Standing { // a claim prolongs no more than one
+	if p := b.stored[ofUser(e.UserID)]; p != nil {
 		b.add(p, &p.fact.Silent, e.SessionID, e.Standing)
 	}
 	if p := b.stored[ofEmail(e.Email)]; p != nil {

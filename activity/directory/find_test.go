@@ -2,6 +2,7 @@ package directory_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,4 +65,50 @@ func TestDirectory_Find_findsTheOneSessionOfAUser(t *testing.T) {
 			assert.Equal(t, replace.Replace(tt.want), musttest.New(dir.Find(t.Context(), store, "acme", tt.event)))
 		})
 	}
+}
+
+// A user has done nothing where nobody has acted yet, where others acted, and where the only action is a mark: it may
+// find no click.
+func TestDirectory_Silent_ofAUser(t *testing.T) {
+	acting := func(e activity.Event) activity.Event {
+		e.Action = &activity.Action{}
+		return e
+	}
+	mark := func(e activity.Event) activity.Event {
+		e.Action = &activity.Action{Marks: []string{activity.MarkRage}}
+		return e
+	}
+	ada := func(second int) activity.Event { return identified(second, "ada", "") }
+	for name, c := range map[string]struct {
+		before, events events
+		isSilent       bool
+	}{
+		"alone":                        {nil, events{ada(2)}, true},
+		"and acts":                     {nil, events{ada(2), acting(ada(3))}, false},
+		"and marks a click":            {nil, events{mark(ada(2))}, true},
+		"where another acted":          {events{acting(identified(1, "bob", ""))}, events{ada(2)}, true},
+		"where nobody known acted":     {events{acting(seen(1, "s", "", ""))}, events{ada(2)}, true},
+		"where the visitor acted":      {events{acting(seen(1, "s", "anon", ""))}, events{naming("anon", ada(2))}, false},
+		"where the visitor was a user": {events{acting(identified(1, "bob", ""))}, events{naming("bob", ada(2))}, true},
+		"as a mere claim":              {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))}, events{ada(2)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := having(t, standing(reported, reported, seen(1, "elsewhere", "ada", "ada@x.example")))
+			for _, e := range c.before {
+				d.acts(t, e)
+			}
+			d.learn(t, c.events...)
+			silent := musttest.New(d.Silent(t.Context(), "acme", "ada"))
+			assert.Equal(t, c.isSilent, slices.Contains(silent, "s"), silent)
+		})
+	}
+}
+
+// acts lets the directory learn from an event with an action.
+func (d fixture) acts(t testing.TB, e activity.Event) {
+	t.Helper()
+	b := d.open(t, e)
+	learn(t, b, e)
+	b.Count(e.SessionID, 1)
+	require.NoError(t, d.close(t, b))
 }

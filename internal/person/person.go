@@ -163,7 +163,9 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 func (p *People) theirs(ctx context.Context, productID, userID string, led []string) (ids []string, err error) {
 	known, err := p.Directory.Sessions(ctx, productID, led...)
 	for i := range known {
-		if known[i].UserID == userID || slices.Contains(known[i].Identified(), userID) {
+		isIt := func(said directory.Statement) bool { return said.UserID == userID }
+		if s := &known[i]; s.UserID == userID || slices.Contains(s.Identified(), userID) ||
+			slices.ContainsFunc(s.Stated(), isIt) {
 			ids = append(ids, led[i])
 		}
 	}
