@@ -90,7 +90,8 @@ func TestDirectory_Silent_ofAUser(t *testing.T) {
 		"where nobody known acted":     {events{acting(seen(1, "s", "", ""))}, events{ada(2)}, true},
 		"where the visitor acted":      {events{acting(seen(1, "s", "anon", ""))}, events{naming("anon", ada(2))}, false},
 		"where the visitor was a user": {events{acting(identified(1, "bob", ""))}, events{naming("bob", ada(2))}, true},
-		"as a mere claim":              {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))}, events{ada(2)}, true},
+		"as a mere claim": {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))},
+			events{ada(2)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := having(t, standing(reported, reported, seen(1, "elsewhere", "ada", "ada@x.example")))
