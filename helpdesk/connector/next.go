@@ -91,6 +91,7 @@ type step struct {
 // accepted it as a claim; until then any newer one replaces it.
 type offering struct {
 	assistance.Matched
+	reason  assistance.Reason // if it is not Offered, the match is only logged and counted
 	session string
 	newest  tracing.Action // of the session's actions
 	at      time.Time

@@ -159,11 +159,12 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 // and the error is errMoot if no offer is to be made. Otherwise s.send is the offer.
 func (j *job) claimOffer(ctx context.Context, s *step) error {
 	j.locked(func() { j.lane.ensureMemo().match = nil })
-	reason := untrusted
+	reason := s.match.reason
 	var effects []assistance.Effect
-	if linked := j.r.session(s.match.session); linked != nil && j.r.trusts(linked) {
+	if linked := j.r.session(s.match.session); linked == nil || !j.r.trusts(linked) {
+		reason = untrusted
+	} else if reason == assistance.Offered {
 		var err error
-		reason = assistance.Offered
 		effects, err = j.advance(ctx, *j.product.rules(j.lane.account.desk), s.match.Matched)
 		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
 			reason = impossible.Reason

@@ -621,6 +621,39 @@ func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	})
 }
 
+// Nothing else is to be done, so no server holds the lease when the user acts.
+func TestOffers_countsAMatchWithoutAnOfferInAQuietProduct(t *testing.T) {
+	runWith(t, helping, func(w *world, _ *Options) { w.notes.Debounce = 3 * time.Second },
+		func(w *world, s *server, conversation string) {
+			w.start(Options{})
+			w.says(s, conversation, "Hello")
+			for i := range 2 {
+				time.Sleep(time.Minute)
+				w.pingPong()
+				suppressed := 0.0
+				for _, s := range w.servers {
+					suppressed += count(t, s, "liveactivity_offers_suppressed_total", "state")
+				}
+				assert.InDelta(t, 1+i, suppressed, 0)
+			}
+		})
+}
+
+// Another server gets the lease seconds after both have decided, when the cooldown is over.
+func TestOffers_makesNoneOfAMatchThatCooledDown(t *testing.T) {
+	config := keeping
+	config.Triggers = []proactive.TriggerConfig{{ID: "error_seen"}}
+	run(t, config, func(w *world, _ *server, conversation string) {
+		w.start(Options{})
+		for i := range 2 {
+			w.record(activity.NewError("TypeError", "", "https://app.example.com/home"), activity.Event{ID: fmt.Sprint("error", i),
+				Time: time.Now(), SessionID: "s1", UserID: "u-s1", Email: jane})
+			time.Sleep(26 * time.Second)
+		}
+		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
 // A step that is retried or delivered twice counts once.
 func TestOffers_countsOffersByResult(t *testing.T) {
 	var log strings.Builder

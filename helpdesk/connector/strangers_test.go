@@ -206,9 +206,10 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 	}
 	d.config = Product{Desks: []Desk{{"zendesk", offeringDesk{newScriptDesk("zendesk")}}}, Assistance: &assistance.Core{}}
 	match := func(by linkedBy) {
-		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, func(assistance.Machine, assistance.Session) assistance.Decision {
-			return assistance.Decision{Reason: assistance.Offered, Match: assistance.Matched{SendBy: time.Now().Add(time.Hour)}}
-		})
+		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, time.Now(),
+			func(assistance.Machine, assistance.Session) assistance.Decision {
+				return assistance.Decision{Reason: assistance.Offered}
+			})
 	}
 	match(byStranger)
 	assert.Nil(t, d.lanes["zendesk/0"].memo)

@@ -76,7 +76,7 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 			continue // another conversation's, or somebody else's
 		}
 		known.acted = tracing.ActionOf(known.id, &a.Action).Start
-		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
+		d.decide(known, at, func(m assistance.Machine, s assistance.Session) assistance.Decision {
 			return core.Act(&known.window, m, s, a.Action, at)
 		})
 	}
@@ -157,7 +157,7 @@ func (d *delivery) askTriggers() {
 	now := d.store.now()
 	for known, ok := d.watch.asks.Pop(now); ok; known, ok = d.watch.asks.Pop(now) {
 		due := known.again.Due()
-		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
+		d.decide(known, now, func(m assistance.Machine, s assistance.Session) assistance.Decision {
 			return d.watch.core.Ask(&known.window, m, s, due, now)
 		})
 	}
@@ -165,8 +165,10 @@ func (d *delivery) askTriggers() {
 
 // decide has the core decide about a session and remembers the offer to be made. The decision
 // uses the machine as this process last saw it; claimOffer decides again with the stored one. Only
-// the holder of the lease logs and counts a match without an offer, so that it counts once.
-func (d *delivery) decide(known *watched, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
+// the holder of the lease logs and counts a match without an offer, so that it counts once: if nobody
+// holds it, claimOffer does, but not for a stranger.
+func (d *delivery) decide(known *watched, at time.Time,
+	decide func(assistance.Machine, assistance.Session) assistance.Decision) {
 	var m assistance.Machine
 	s := assistance.Session{ProductID: d.productID, SessionID: known.id}
 	var l *lane
@@ -186,22 +188,20 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	if l == nil || decision.Reason == assistance.NoMatch || d.config.rules(l.account.desk) == nil {
 		return
 	}
-	match := &offering{Matched: decision.Match, session: known.id, newest: tracing.Action{SessionID: known.id,
-		Start: known.acted}, at: time.Now()}
-	reason := decision.Reason
-	if reason == assistance.Offered && d.store.now().After(decision.Match.SendBy) {
-		reason = assistance.Stale
+	match := &offering{Matched: decision.Match, reason: decision.Reason, session: known.id,
+		newest: tracing.Action{SessionID: known.id, Start: known.acted}, at: d.store.hostTime(at)}
+	if s := l.session(known.id); s != nil && s.stranger {
+		match.reason = untrusted // and replaces no match of another session
 	}
-	if s := l.session(known.id); s != nil && s.stranger && reason == assistance.Offered {
-		reason = untrusted // and replaces no match of another session
-	}
-	if reason != assistance.Offered {
-		if d.spawn != nil { // the lease is held
-			d.assisted.decided(d.productID, l.link(), match, reason)
-		}
+	switch {
+	case match.reason == assistance.Offered:
+		l.ensureMemo().again[offers] = time.Time{}
+	case d.spawn != nil: // the lease is held
+		d.assisted.decided(d.productID, l.link(), match, match.reason)
+		return
+	case match.reason == untrusted || l.memo != nil && l.memo.match != nil:
 		return
 	}
 	l.ensureMemo().match = match
-	l.memo.again[offers] = time.Time{}
 	d.lookAt(l, time.Now(), true)
 }
