@@ -805,6 +805,16 @@ func TestOffers_offersHelpToAUserWhoStaysDuringARestart(t *testing.T) {
 	})
 }
 
+func TestOffers_offersNoHelpToAUserWhomAnotherOneFollows(t *testing.T) {
+	run(t, dwelling, func(w *world, _ *server, conversation string) {
+		time.Sleep(30 * time.Second)
+		w.identified("s1", "bob", "/team")
+		time.Sleep(time.Minute)
+		assert.True(t, w.desk.Exists(conversation), "nobody ignored an offer")
+		assert.Empty(t, w.offers(conversation))
+	})
+}
+
 // The page's first action is recorded after a later one.
 func TestOffers_offersHelpByTheTrueStartOfAStay(t *testing.T) {
 	run(t, dwelling, func(w *world, _ *server, conversation string) {

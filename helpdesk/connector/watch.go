@@ -73,7 +73,8 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	}
 	for _, a := range batch.Actions {
 		if a.ConversationID != conversationID && (a.ConversationID != "" || a.Index >= linkedAt) {
-			continue // another conversation's, or somebody else's
+			w.asks.Remove(&known.again) // it is another conversation's, or somebody else's: the user has left
+			continue
 		}
 		known.acted = tracing.ActionOf(known.id, &a.Action).Start
 		d.decide(known, at, func(m assistance.Machine, s assistance.Session) assistance.Decision {
