@@ -110,7 +110,7 @@ func (s *Store) keep(ss *session) {
 	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) +
 		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))), Due: 1}
 	for _, c := range ss.chunks {
-		item.Bytes += fair.Size(len(c.text))
+		item.Bytes += fair.Size(len(c.text)) + fair.Size(len(c.user))
 		item.Due = max(item.Due, c.at+s.ttl.Microseconds()+1)
 	}
 	s.sessions.Put(fair.NoProduct, ss.id, ss, item)

@@ -323,7 +323,9 @@ func TestStore_isBoundedInBytes(t *testing.T) {
 			add(t, s, batch(fmt.Sprint("session ", i), email, strings.Repeat("x", 400)))
 		}
 		for i := range 3000 {
-			add(t, s, batch(fmt.Sprint("long ", i), "", strings.Repeat("x", 2000)))
+			b := batch(fmt.Sprint("long ", i), "", strings.Repeat("x", 500))
+			b.Actions[0].UserID = strings.Repeat("u", 1000)
+			add(t, s, b)
 		}
 	})
 	assert.Less(t, grown, int64(bound*5/4))
