@@ -193,6 +193,12 @@ func TestSessions_areBoundedInBytes(t *testing.T) {
 		}
 		assert.Less(t, b.Sessions(), 500)
 		assert.Len(t, ask(t, b, "s749").Actions, 1, "the one heard of last")
+		for i := range 750 {
+			e := activity.BatchAction{Action: activity.Action{Title: "t", TimestampStart: activity.Seconds(time.Now())}}
+			e.Properties = map[string]string{long[:60]: long[:60], long[5:65]: long[:50], long[10:60]: long[:40]}
+			require.NoError(t, b.Add(t.Context(), activity.Batch{SessionID: fmt.Sprint("e", i),
+				Actions: []activity.BatchAction{e}}))
+		}
 		assert.Empty(t, ask(t, b, "s0").Actions)
 		kept = b
 	})

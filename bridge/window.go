@@ -87,12 +87,21 @@ func (s *window) expire(oldest float64) {
 	s.actions = slices.Delete(s.actions, 0, n)
 }
 
+// mapSize is the approximate memory of an event's properties map, without the texts.
+const mapSize = 512
+
 // size returns the memory that the window uses, in bytes.
 func (s *window) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*s)) + fair.Size(cap(s.actions)*int(unsafe.Sizeof(activity.Action{})))
 	for _, a := range s.actions {
 		for _, text := range []string{a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL} {
 			size += fair.Size(len(text))
+		}
+		if len(a.Properties) > 0 {
+			size += mapSize
+		}
+		for name, value := range a.Properties {
+			size += fair.Size(len(name)) + fair.Size(len(value))
 		}
 	}
 	if v := s.vendor; v != nil {
