@@ -646,8 +646,8 @@ func TestOffers_makesNoneOfAMatchThatCooledDown(t *testing.T) {
 	run(t, config, func(w *world, _ *server, conversation string) {
 		w.start(Options{})
 		for i := range 2 {
-			w.record(activity.NewError("TypeError", "", "https://app.example.com/home"), activity.Event{ID: fmt.Sprint("error", i),
-				Time: time.Now(), SessionID: "s1", UserID: "u-s1", Email: jane})
+			w.record(activity.NewError("TypeError", "", "https://app.example.com/home"),
+				activity.Event{ID: fmt.Sprint("error", i), Time: time.Now(), SessionID: "s1", UserID: "u-s1", Email: jane})
 			time.Sleep(26 * time.Second)
 		}
 		assert.Len(t, w.offers(conversation), 1)
