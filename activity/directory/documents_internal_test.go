@@ -61,7 +61,7 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
 	s := Session{state: state{Past: past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
 		{"zendesk", "2", "bob", time.Time{}, ""}, {"zendesk", "3", "", time.Time{}, ""}}}}}
-	s.forget(Person{UserIDs: []string{"ada"}}, nil)
+	s.forget(Person{UserIDs: []string{"ada"}})
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
 }
 
@@ -70,8 +70,9 @@ func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
 func TestSession_keepsTheAddressThatAnotherStatedToo(t *testing.T) {
 	const shared = "us@x.example"
 	for address, want := range map[string][]Statement{"": {{"bob", shared}}, shared: {}} {
-		s := Session{state: state{Past: past{Stated: []Statement{{"ada", shared}, {"bob", shared}, {"", shared}}}}}
-		s.forget(Person{UserIDs: []string{"ada"}, Emails: []string{shared}, Address: address}, []string{"bob"})
+		s := Session{state: state{Past: past{Stated: []Statement{{"ada", shared}, {"bob", shared}, {"anon", shared},
+			{"", shared}}}}}
+		s.forget(Person{UserIDs: []string{"ada"}, Visitors: []string{"anon"}, Emails: []string{shared}, Address: address})
 		require.Equal(t, want, s.Past.Stated, address)
 	}
 }
@@ -100,7 +101,7 @@ func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
 		}
 		s := session()
 		require.ElementsMatch(t, c.theirs, ids(s.ConversationsOf(c.userIDs, c.emails)), name)
-		s.forget(Person{UserIDs: c.userIDs, Emails: c.emails}, nil)
+		s.forget(Person{UserIDs: c.userIDs, Emails: c.emails})
 		require.ElementsMatch(t, c.left, ids(s.Conversations()), name)
 	}
 }

@@ -61,7 +61,7 @@ func (d *Directory) Forget(ctx context.Context, productID string, who Person) ([
 		case !p.doc.Exists():
 			changes = append(changes, document.Check(p.doc))
 		case isShared:
-			p.session.forget(who, who.Others[key.id])
+			p.session.forget(who)
 			b.change(p)
 		case goes:
 			changes = append(changes, document.Delete(p.doc))
@@ -92,9 +92,9 @@ func (f *fact) forget(who Person, everybody bool) (isChanged bool) {
 }
 
 // forget removes the person from a session, along with everything derived from the person's users and
-// addresses. An address that one of the others stated as well stays theirs, so that an erasure of theirs finds
+// addresses. An address that another user stated as well stays theirs, so that an erasure of theirs finds
 // it, unless it is the Address.
-func (s *Session) forget(who Person, others []string) {
+func (s *Session) forget(who Person) {
 	is := func(id string) bool { return slices.Contains(who.UserIDs, id) }
 	isTheirs := func(email string) bool { return slices.Contains(who.Emails, strings.ToLower(email)) }
 	theirs := s.linksOf(who.UserIDs, who.Emails)
@@ -107,7 +107,8 @@ func (s *Session) forget(who Person, others []string) {
 	}
 	s.dropLinks(theirs)
 	s.Past.Stated = slices.DeleteFunc(slices.Clone(s.Past.Stated), func(said Statement) bool {
-		isOthers := slices.Contains(others, said.UserID) && strings.ToLower(said.Email) != who.Address
+		isOthers := said.UserID != "" && !slices.Contains(who.Visitors, said.UserID) &&
+			strings.ToLower(said.Email) != who.Address
 		return is(said.UserID) || isTheirs(said.Email) && !isOthers
 	})
 }
