@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -213,6 +214,29 @@ func TestViews_areCalledAgainSoonAfterARunThatWentWell(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		assert.Equal(t, 60, runs, "a minute each, and a second between two")
+		require.NoError(t, stop())
+	})
+}
+
+// Each stream's key is looked for anew. The views of the new registration begin after that.
+func TestStreams_ofARotatedKeyEndTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service, stop := runService(t, &liveactivity.Options{AdminKey: adminKey})
+		register := func() (product map[string]string) {
+			w := ask(service, http.MethodPost, "/admin/products", `{"product_id":"initech","force":true}`, withAdminKey)
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &product))
+			return product
+		}
+		old := register()
+		var streams sync.WaitGroup
+		for range 100 {
+			streams.Go(func() { ask(service, http.MethodGet, "/stream/initech", "", bearer(old["key"])) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		register()
+		streams.Wait()
+		assert.Less(t, time.Since(began), 200*time.Millisecond)
 		require.NoError(t, stop())
 	})
 }

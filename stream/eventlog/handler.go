@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -154,13 +155,22 @@ func (h *Handler) Readers(productID string) int {
 }
 
 // EndRevoked ends the streams whose keys were removed, without waiting for
-// their next heartbeat. Call it when keys are removed.
+// their next heartbeat. Call it when keys are removed. It checks many streams at once,
+// because a key that is gone is looked for in storage.
 func (h *Handler) EndRevoked() {
+	var checks errgroup.Group
+	checks.SetLimit(256) // of possibly tens of thousands
 	for _, rd := range h.all() {
-		if rd.check != nil && rd.check() != nil {
-			rd.cancel()
+		if rd.check != nil {
+			checks.Go(func() error {
+				if rd.check() != nil {
+					rd.cancel()
+				}
+				return nil
+			})
 		}
 	}
+	_ = checks.Wait()
 }
 
 func (h *Handler) all() []*reader {
