@@ -245,10 +245,12 @@ func (d *delivery) forget(l *lane) {
 	l.agenda().Remove(&l.slot)
 	delete(d.lanes, l.key)
 	for _, s := range l.sessions {
-		d.bySession[s.id] = slices.DeleteFunc(d.bySession[s.id], func(o *lane) bool { return o == l })
-		if len(d.bySession[s.id]) == 0 {
+		of := d.bySession[s.id]
+		if n := len(of); n > 0 && of[n-1] == l {
+			d.watch.forget(s.id) // an earlier link may be another person's
+		}
+		if d.bySession[s.id] = slices.DeleteFunc(of, func(o *lane) bool { return o == l }); len(d.bySession[s.id]) == 0 {
 			delete(d.bySession, s.id)
-			d.watch.forget(s.id)
 		}
 	}
 }

@@ -815,6 +815,23 @@ func TestOffers_offersNoHelpToAUserWhomAnotherOneFollows(t *testing.T) {
 	})
 }
 
+// The user's own conversation is deleted, and the session's earlier one is another user's.
+func TestOffers_offersNoHelpInAnEarlierUsersConversation(t *testing.T) {
+	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "back_on_pricing"},
+		{ID: "user_page_dwell"}}}
+	run(t, config, func(w *world, s *server, conversation string) {
+		w.identified("s1", "bob", "/home")
+		second := w.chatAs(s, "bob@acme.example", "")
+		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
+			w.identified("s1", "bob", page)
+		}
+		time.Sleep(2 * time.Minute)
+		assert.False(t, w.desk.Exists(second))
+		assert.True(t, w.desk.Exists(conversation))
+		assert.Empty(t, w.offers(conversation))
+	})
+}
+
 // The page's first action is recorded after a later one.
 func TestOffers_offersHelpByTheTrueStartOfAStay(t *testing.T) {
 	run(t, dwelling, func(w *world, _ *server, conversation string) {
