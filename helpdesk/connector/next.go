@@ -130,15 +130,15 @@ type view struct {
 //	nextTick      a time of the machine has come: an offer is ignored, or in doubt
 //	nextStrange   the same as nextNote for sessions that only strangers have linked
 //
-// A step whose class waits for its next attempt is skipped; due is the earliest of these times and
-// the steps' own.
+// A step whose class waits for its next attempt is skipped, except for kindPass, which makes no
+// request; due is the earliest of these times and the steps' own.
 func (c *conversation) next(v *view) (s *step, due, own time.Time) {
 	for _, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
 		own = due // of the steps before this one: in the end, of all but nextStrange
 		s, at := of(v)
 		if s != nil {
-			if at = v.again[s.kind.class()]; !at.After(v.now) {
+			if at = v.again[s.kind.class()]; s.kind == kindPass || !at.After(v.now) {
 				return s, due, own
 			}
 		}

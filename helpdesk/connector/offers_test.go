@@ -381,6 +381,19 @@ func TestOffers_leaveNotesOnTimeWhereDeletingIsForbidden(t *testing.T) {
 	})
 }
 
+// The deletion that was refused is no more due once the user has written.
+func TestOffers_goOnAfterAQuestionWhereDeletingIsForbidden(t *testing.T) {
+	run(t, helping, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 403})
+		w.pingPong()
+		time.Sleep(20 * time.Second)
+		w.says(s, conversation, "Hello")
+		time.Sleep(5 * time.Minute)
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 2)
+	})
+}
+
 func TestOffers_ofTheActionsInOneRequestAnswerTheLastMatch(t *testing.T) {
 	run(t, proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "canonical_url_ping_pong"},
 		{ID: "back_on_pricing", Page: "/a", Body: "Compare?"}}}, func(w *world, _ *server, conversation string) {
