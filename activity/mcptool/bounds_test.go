@@ -124,6 +124,27 @@ func TestHandler_answersWithAtMostEightMiB(t *testing.T) {
 	}
 }
 
+// A subscription stays in memory for as long as its stream, which may last for days.
+func TestHandler_boundsASubscriptionInBytes(t *testing.T) {
+	listening := 0
+	count := func(http.ResponseWriter, *http.Request, *mcptool.Listening) error {
+		listening++
+		return nil
+	}
+	h := serving(t, filled(t, 1), &mcptool.Options{Listen: count})
+	listen := func(id, user string) *httptest.ResponseRecorder {
+		return serve(h, post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"subscriptions/listen","params":`+
+			`{"notifications":{"resourceSubscriptions":["liveactivity://acme/users/%s"]}}}`, id, user)))
+	}
+	long := strings.Repeat("x", 40<<10)
+	for _, w := range []*httptest.ResponseRecorder{listen(long, "ada"), listen("1", long)} {
+		assert.Contains(t, w.Body.String(), "at most 32 KiB")
+	}
+	assert.Zero(t, listening)
+	listen(long[:1<<10], long[:30<<10])
+	assert.Equal(t, 1, listening)
+}
+
 // A body without a valid key is read only as far as the response needs.
 func TestHandler_readsLittleOfAnUnauthorizedBody(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)

@@ -26,8 +26,11 @@ const resourceTemplate = "liveactivity://{product_id}/users/{user_id}"
 // itself, such as the @ of an email address.
 const anySpelling = "liveactivity://{product_id}/users/{+user_id}"
 
-// maxResources is how many resources one subscription may name.
-const maxResources = 100
+// Bounds of a subscription, which stays in memory for as long as its stream.
+const (
+	maxResources = 100      // that it names
+	maxListened  = 32 << 10 // bytes of the resources, each with the subscription's ID, as in notifications
+)
 
 // userOf returns the user of a resource of the product, false for any other URI. Both IDs are
 // escaped as path segments.
@@ -113,10 +116,14 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 	if named = slices.Compact(named); len(named) > maxResources {
 		return nil, call.ID, "A subscription names at most 100 resources."
 	}
+	size := 0
 	for _, uri := range named {
 		user, ok := userOf(uri, productID)
 		if !ok {
 			return nil, call.ID, "A resource is named " + resourceTemplate + ", with the key's product."
+		}
+		if size += len(uri) + len(call.ID); size > maxListened {
+			return nil, call.ID, "The resources of a subscription have at most 32 KiB, each with the subscription's ID."
 		}
 		l.uris[user] = append(l.uris[user], uri)
 	}
