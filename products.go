@@ -67,8 +67,8 @@ func LoadFile(
 // warnOfConfiguration logs, once each, the valid parts of a product's configuration that have no effect or a
 // surprising one.
 func (s *Service) warnOfConfiguration(productID string) {
-	product, _, err := s.products.Product(productID)
-	if err != nil {
+	product, known, err := s.products.Product(productID)
+	if err != nil || !known {
 		return // it has just been removed
 	}
 	var warnings []string

@@ -37,9 +37,9 @@ func (s *Service) runViews(ctx, following context.Context) {
 	for {
 		s.endViews(byProduct)
 		for _, id := range s.products.IDs() {
-			version, _ := s.products.Version(id)
+			version, served := s.products.Version(id) // products may change meanwhile
 			before := byProduct[id]
-			if before != nil && before.version == version {
+			if !served || before != nil && before.version == version {
 				continue
 			}
 			s.warnOfConfiguration(id)
@@ -54,15 +54,14 @@ func (s *Service) runViews(ctx, following context.Context) {
 	}
 }
 
-// endViews ends the views of changed products. It forgets a removed product only once its views have
-// ended, since the views of another registration wait for that.
+// endViews ends the views of removed products. It forgets a product only once its views have ended,
+// since the views of another registration wait for that.
 func (s *Service) endViews(byProduct map[string]*productViews) {
 	for id, v := range byProduct {
-		version, ok := s.products.Version(id)
-		if !ok || version != v.version {
-			v.end()
+		if _, served := s.products.Version(id); served {
+			continue
 		}
-		if !ok && isClosed(v.over) {
+		if v.end(); isClosed(v.over) {
 			delete(byProduct, id)
 		}
 	}
@@ -86,9 +85,9 @@ type productViews struct {
 	over    chan struct{}
 }
 
-// startViews runs the views of a registration, as part of running, once those of the previous one, nil for
-// none, have ended. Their writes are bound to the registration. A removed product's metrics go with its
-// views.
+// startViews ends the views of the previous registration, nil for none, and then runs the views of a
+// registration, as part of running. Their writes are bound to the registration. A removed product's
+// metrics go with its views.
 func (s *Service) startViews(
 	ctx context.Context, running *sync.WaitGroup, id string, version document.Version, before *productViews,
 ) *productViews {
@@ -98,6 +97,7 @@ func (s *Service) startViews(
 	running.Go(func() {
 		defer close(v.over)
 		if before != nil {
+			before.end()
 			<-before.over
 		}
 		var views sync.WaitGroup

@@ -1,6 +1,7 @@
 package liveactivity_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ import (
 // runService runs a service until stop is called. stop returns the error of Run.
 func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity.Service, stop func() error) {
 	t.Helper()
-	opts.Logger = slog.New(slog.DiscardHandler)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Products == nil {
 		opts.Products = []liveactivity.Product{{ProductID: "acme", WebhookSecret: acmeSecret}}
 	}
@@ -237,6 +238,43 @@ func TestStreams_ofARotatedKeyEndTogether(t *testing.T) {
 		register()
 		streams.Wait()
 		assert.Less(t, time.Since(began), 200*time.Millisecond)
+		require.NoError(t, stop())
+	})
+}
+
+// onWrite is called by each line of a log.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// The service warns about the first product while it begins to serve it. Meanwhile, the second one changes.
+func TestViews_beginAnewForAProductThatChangesWhileAnotherOneBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var change atomic.Bool
+		var register func(body string)
+		service, stop := runService(t, &liveactivity.Options{AdminKey: adminKey, Logger: slog.New(slog.NewTextHandler(
+			onWrite(func() {
+				if change.Swap(false) {
+					register(`{"product_id":"second","force":true}`)
+				}
+			}), &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		var key string
+		register = func(body string) {
+			w := ask(service, http.MethodPost, "/admin/products", body, withAdminKey)
+			require.Equal(t, http.StatusCreated, w.Code)
+			key = reply{body: w.Body.String()}.json(t)["key"].(string)
+		}
+		register(`{"product_id":"second"}`)
+		synctest.Wait()
+		change.Store(true)
+		w := ask(service, http.MethodPost, "/admin/products",
+			`{"product_id":"first","integration_config":{"proactive":{"enabled":true}}}`, withAdminKey)
+		require.Equal(t, http.StatusCreated, w.Code)
+		synctest.Wait()
+		assert.Equal(t, http.StatusOK, ask(service, http.MethodGet, "/sessions/second", "", bearer(key)).Code)
 		require.NoError(t, stop())
 	})
 }
