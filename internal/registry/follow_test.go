@@ -106,7 +106,9 @@ func TestRegister_returnsTheSecretsOfWhatTookEffect(t *testing.T) {
 		}
 		r := attached(t, log)
 		for _, force := range []bool{false, true} {
-			c := musttest.New(r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			c := musttest.New(r.Register(ctx, productfile.Product{ProductID: "acme"}, "", force))
+			cancel()
 			log.Down.Store(false)
 			waittest.Until(t, "the key opens the product",
 				func() bool { return r.Keys().Check(c.Key, "acme", access.MCP) == nil })

@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -110,7 +111,9 @@ func (r *Registry) Register(
 	if err != nil {
 		return Credentials{}, err
 	}
-	_ = r.Load(ctx) // if this fails, it is loaded when the caller uses the credentials
+	// The old secrets are valid here until this succeeds. At the end of ctx they are left to the next look.
+	for r.Load(ctx) != nil && schedule.Sleep(ctx, refreshEvery) == nil {
+	}
 	return c, nil
 }
 

@@ -462,6 +462,25 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 	}
 }
 
+// Storage fails right after the change.
+func TestRegister_byForceEndsTheOldSecretsBeforeItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchtest.Log{Log: newMemoryLog()}
+		r := attached(t, log)
+		old := register(t, r, "acme", false)
+		log.After = func(_ context.Context, op watchtest.Op, err error) error {
+			if op.Name == "append" {
+				log.Down.Store(true)
+				time.AfterFunc(time.Second, func() { log.Down.Store(false) })
+			}
+			return err
+		}
+		next := register(t, r, "acme", true)
+		assert.False(t, opens(r, old, "acme"))
+		assert.True(t, opens(r, next, "acme"))
+	})
+}
+
 // Two servers that rotate at the same time end with the same single valid key.
 func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 	log := openLog(t, t.TempDir())
