@@ -67,8 +67,8 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	if of := d.bySession[e.SessionID]; len(of) > 0 {
 		l := of[len(of)-1]
 		conversationID = l.link().ConversationID
-		if at := l.session(e.SessionID).linkedAt; at != newLink && e.ID.Compare(d.loaded) <= 0 {
-			linkedAt = at
+		if first := l.session(e.SessionID).linkedAt; first != newLink && e.ID.Compare(d.loaded) <= 0 {
+			linkedAt = first
 		}
 	}
 	for _, a := range batch.Actions {
