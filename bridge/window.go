@@ -87,9 +87,6 @@ func (s *window) expire(oldest float64) {
 	s.actions = slices.Delete(s.actions, 0, n)
 }
 
-// mapSize is the approximate memory of an event's properties map, without the texts.
-const mapSize = 512
-
 // size returns the memory that the window uses, in bytes.
 func (s *window) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*s)) + fair.Size(cap(s.actions)*int(unsafe.Sizeof(activity.Action{})))
@@ -97,12 +94,7 @@ func (s *window) size() int64 {
 		for _, text := range []string{a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL} {
 			size += fair.Size(len(text))
 		}
-		if len(a.Properties) > 0 {
-			size += mapSize
-		}
-		for name, value := range a.Properties {
-			size += fair.Size(len(name)) + fair.Size(len(value))
-		}
+		size += fair.SizeOfMap(a.Properties)
 	}
 	if v := s.vendor; v != nil {
 		size += fair.Size(unsafe.Sizeof(*v)) + fair.Size(len(v.ID)) + fair.Size(len(v.Name)) +

@@ -32,23 +32,13 @@ func (w *Window) Bytes() int64 {
 	for i := range w.Actions {
 		a := &w.Actions[i] // the label is a part of the title
 		size += fair.Size(len(a.Type)) + fair.Size(len(a.Title)) + fair.Size(len(a.CanonicalURL)) +
-			fair.Size(len(a.Marks)*int(unsafe.Sizeof("")))
+			fair.Size(len(a.Marks)*int(unsafe.Sizeof(""))) + fair.SizeOfMap(a.Properties)
 		for _, mark := range a.Marks {
 			size += fair.Size(len(mark))
-		}
-		if len(a.Properties) > 0 {
-			size += mapSize
-		}
-		for name, value := range a.Properties {
-			size += fair.Size(len(name)) + fair.Size(len(value))
 		}
 	}
 	return size
 }
-
-// mapSize is the memory of an event's properties map, of at most ten, without the
-// texts.
-const mapSize = 512
 
 // newest returns the time of the newest action, or zero.
 func (w *Window) newest() time.Time {

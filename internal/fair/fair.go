@@ -123,6 +123,17 @@ func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[
 		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}
 }
 
+// SizeOfMap returns the approximate memory of a map of at most ten texts, such as an event's properties.
+func SizeOfMap(m map[string]string) (size int64) {
+	if len(m) > 0 {
+		size = 512 // without the texts
+	}
+	for name, value := range m {
+		size += Size(len(name)) + Size(len(value))
+	}
+	return size
+}
+
 // Size returns the approximate memory of an allocation of n bytes: the
 // runtime's next size class.
 func Size[N ~int | ~int64 | ~uintptr](n N) int64 {

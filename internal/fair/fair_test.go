@@ -391,3 +391,21 @@ func TestCache_holdsSoManyOfAProduct(t *testing.T) {
 	}
 	assert.Equal(t, []string{"a/1", "b/1"}, gone)
 }
+
+func TestSizeOfMap_isTheMemoryOfAnEventsProperties(t *testing.T) {
+	assert.Zero(t, fair.SizeOfMap(map[string]string{}))
+	for n := 1; n <= 10; n++ {
+		held, size := make([]map[string]string, 1000), int64(0)
+		grown := heaptest.After(func() {
+			for i := range held {
+				held[i] = map[string]string{}
+				for name := range n {
+					held[i][fmt.Sprint("property of an event ", name)] = strings.Repeat("x", 60)
+				}
+				size += fair.SizeOfMap(held[i])
+			}
+		})
+		assert.InEpsilon(t, grown, size, 0.5, n)
+		runtime.KeepAlive(held)
+	}
+}

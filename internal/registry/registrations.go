@@ -79,7 +79,7 @@ func (reg registration) rotating(doc document.Document) registration {
 // p has nothing but an ID, only the secrets are rotated. A product of the file is never
 // replaced: ErrFixed. The product must be valid; its own secrets are replaced. After any other
 // error the product may be registered with secrets that nobody has: register it again with
-// force.
+// force. While storage fails after the change, Register waits until ctx ends.
 func (r *Registry) Register(
 	ctx context.Context, p productfile.Product, keyName string, force bool,
 ) (Credentials, error) {
