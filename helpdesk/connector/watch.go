@@ -58,8 +58,8 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	}
 	w, now := &d.watch, d.store.now()
 	w.expire(now)
-	known, at := w.session(e.SessionID), now
-	if e.ID.Compare(d.loaded) <= 0 {
+	known, at, isOld := w.session(e.SessionID), now, e.ID.Compare(d.loaded) <= 0
+	if isOld {
 		at = schedule.Earlier(e.ID.Time(), now)
 	}
 	var conversationID string // of the session's link
@@ -67,7 +67,7 @@ func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	if of := d.bySession[e.SessionID]; len(of) > 0 {
 		l := of[len(of)-1]
 		conversationID = l.link().ConversationID
-		if first := l.session(e.SessionID).linkedAt; first != newLink && e.ID.Compare(d.loaded) <= 0 {
+		if first := l.session(e.SessionID).linkedAt; isOld && first != newLink {
 			linkedAt = first
 		}
 	}

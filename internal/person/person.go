@@ -162,10 +162,10 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 // theirs returns the sessions that know the user: anybody may state an address.
 func (p *People) theirs(ctx context.Context, productID, userID string, led []string) (ids []string, err error) {
 	known, err := p.Directory.Sessions(ctx, productID, led...)
+	isTheirs := func(said directory.Statement) bool { return said.UserID == userID }
 	for i := range known {
-		isIt := func(said directory.Statement) bool { return said.UserID == userID }
 		if s := &known[i]; s.UserID == userID || slices.Contains(s.Identified(), userID) ||
-			slices.ContainsFunc(s.Stated(), isIt) {
+			slices.ContainsFunc(s.Stated(), isTheirs) {
 			ids = append(ids, led[i])
 		}
 	}
