@@ -361,6 +361,7 @@ func (b *Book) learn(s *Session, e *activity.Event) (ofEmail activity.Standing) 
 	s.tellApart(&said)
 	e.Identified = said.Identified
 	s.Learn(said)
+	s.expireOthers(&said, b.dir.ttl)
 	return said.EmailStanding
 }
 

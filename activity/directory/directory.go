@@ -53,7 +53,8 @@ type Session struct {
 // state is the rest of a session, which only this package uses. It is exported for its JSON, which
 // is the stored one. Times are microseconds since the epoch; zero means unknown.
 type state struct {
-	Others         []string          `json:"identified,omitempty"` // other users that events identified; the newest last
+	Others         []string          `json:"identified,omitempty"` // other users that were identified; the newest last
+	OthersAt       map[string]int64  `json:"others_at,omitempty"`  // last events of Others, and of others in Past.Stated
 	Clock          clock             `json:"clock,omitzero"`
 	Servers        clock             `json:"servers,omitzero"` // of the events that the service placed
 	Noticed        noticed           `json:"noticed,omitzero"`
@@ -113,6 +114,37 @@ const maxIdentified = 8
 func (s *Session) addIdentified(userID string) {
 	if userID != "" && !s.hasIdentified(userID) {
 		s.Others = addNewest(s.Others, userID, maxIdentified)
+	}
+}
+
+// expireOthers forgets the other users, identified or with an address, without an event for as long as
+// actions are kept: an erasure of theirs would no longer find the session.
+func (s *Session) expireOthers(e *activity.Event, ttl time.Duration) {
+	at, last, gone := e.Time.UnixMicro(), map[string]int64(nil), []string(nil)
+	check := func(id string) {
+		known, isKnown := s.OthersAt[id]
+		switch {
+		case id == "", id == s.UserID:
+			return
+		case id == e.UserID, !isKnown:
+			known = max(known, at)
+		case at-known > ttl.Microseconds():
+			gone = append(gone, id)
+			return
+		}
+		if last == nil {
+			last = map[string]int64{}
+		}
+		last[id] = known
+	}
+	for _, id := range s.Others {
+		check(id)
+	}
+	for _, said := range s.Past.Stated {
+		check(said.UserID)
+	}
+	if s.OthersAt = last; len(gone) > 0 {
+		s.forget(Person{UserIDs: gone})
 	}
 }
 

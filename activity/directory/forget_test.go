@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -118,6 +119,50 @@ func TestDirectory_Forget_leavesTheOthersOfASession(t *testing.T) {
 					assert.Equal(t, directory.Statement{UserID: "bob", Email: "bob@x.example"}, said)
 				}
 				assert.Equal(t, !strings.HasSuffix(name, "without an address"), len(s.Stated()) > 0)
+			}
+		})
+	}
+}
+
+// Another user of a session is known for as long as an erasure would find the session.
+func TestBook_forgetsOtherUsersAfterTheirTime(t *testing.T) {
+	ada := standing(reported, reported, identified(0, "ada", "ada@x.example"))
+	bob := standing(reported, reported, identified(0, "bob", "bob@x.example"))
+	eve := standing(reported, 0, identified(0, "eve", ""))
+	visitor := standing(reported, 0, seen(0, "s", "0198c2f4-7a6b-7000-8000-000000000001", ""))
+	visitor.Identified = false
+	form := visitor
+	form.Email = "form@x.example"
+	claim := standing(claimed, 0, seen(0, "s", "ada", ""))
+	for name, c := range map[string]struct {
+		order events // an event every half minute, or as many seconds late
+		known []string
+		email string
+	}{
+		"gone for less":             {events{ada, bob, bob, bob}, []string{"ada", "bob"}, "bob@x.example"},
+		"a visitor with an address": {events{form, eve, eve, eve, eve}, []string{"eve"}, "form@x.example"},
+		"a user without one":        {events{eve, bob, bob, bob, bob}, []string{"bob"}, "bob@x.example"},
+		"the present one":           {events{bob, claim, claim, claim, claim}, []string{"bob"}, "bob@x.example"},
+		"gone for longer":           {events{ada, bob, bob, bob, bob}, []string{"bob"}, "bob@x.example"},
+		"others left later":         {events{ada, bob, bob, eve, eve}, []string{"bob", "eve"}, ""},
+		"others come and go":        {events{ada, bob, eve, bob, eve, bob}, []string{"eve", "bob"}, "bob@x.example"},
+		"back, and gone for less":   {events{ada, bob, bob, ada, bob, bob, bob}, []string{"ada", "bob"}, "bob@x.example"},
+		"acts at a lower standing":  {events{ada, bob, bob, claim, bob}, []string{"ada", "bob"}, "bob@x.example"},
+		"acts, and an event is late": {events{ada, bob, bob, claim,
+			standing(claimed, 0, seen(-90, "s", "ada", "")), bob}, []string{"ada", "bob"}, "bob@x.example"},
+		"all, and a visitor there": {events{ada, bob, visitor, visitor, visitor, visitor}, []string{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(time.Minute)
+			for i, e := range c.order {
+				e.Time = e.Time.Add(time.Duration(i) * time.Minute / 2)
+				d.learn(t, e)
+			}
+			s, _ := d.session(t, "s")
+			assert.ElementsMatch(t, c.known, s.Identified())
+			assert.Equal(t, c.email, s.Email)
+			for _, said := range s.Stated() {
+				assert.Contains(t, append(c.known, ""), said.UserID)
 			}
 		})
 	}
