@@ -99,7 +99,7 @@ func (f *Intercom) admit(answer http.Header, r *http.Request) (refused int, body
 
 // intercomVersions are the versions of the API, oldest first.
 var intercomVersions = []string{"2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10", "2.11",
-	"2.12", "2.13", "2.14", "2.15", "2.16", "Unstable"}
+	"2.12", "2.13", "2.14", "2.15", "2.16", "Unstable", "Preview"}
 
 // intercomVersion returns the index of a request's version in intercomVersions,
 // or -1 if it is missing or unknown.
@@ -215,7 +215,7 @@ func (f *Intercom) takes(r *http.Request, messageType string) bool {
 	case "comment":
 		return isReply
 	}
-	return messageType == "quick_reply" && isReply && r.Header.Get("Intercom-Version") == "Unstable"
+	return messageType == "quick_reply" && isReply && intercomVersion(r) >= slices.Index(intercomVersions, "Unstable")
 }
 
 func (f *Intercom) write(r *http.Request, c *intercomConversation) (int, any) {

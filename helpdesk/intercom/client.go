@@ -41,7 +41,7 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 // The values of the header Intercom-Version.
 const (
 	version       = "2.11"     // for all requests except these:
-	versionOffer  = "Unstable" // the only version with quick replies
+	versionOffer  = "Unstable" // Preview in newer documentation, by which the older name stays valid
 	versionRemove = "2.15"
 )
 
