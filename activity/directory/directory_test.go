@@ -194,6 +194,13 @@ func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	}
 }
 
+// Nor does a user's address pass to an identified one who comes back, with events that do not repeat it.
+func TestSession_keepsAnAddressFromTheUserBefore(t *testing.T) {
+	d := having(t, identified(1, "bob", ""), seen(2, "s", "ivy", "ivy@x.example"))
+	s := d.learn(t, seen(3, "s", "bob", ""))
+	assert.Equal(t, []string{"bob", ""}, []string{s.UserID, s.Email})
+}
+
 // A person of a lower standing than the session's is none of its identified users, in a batch's further events, too.
 func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 	d := newDirectory(0)

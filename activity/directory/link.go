@@ -122,7 +122,8 @@ func (s *Session) tellApart(e *activity.Event) {
 	if e.UserID == "" {
 		return
 	}
-	e.Identified = e.Identified || e.Standing == activity.Signed || e.Anonymous != "" && e.Anonymous != e.UserID
+	e.Identified = e.Identified || e.Standing == activity.Signed || s.hasIdentified(e.UserID) ||
+		e.Anonymous != "" && e.Anonymous != e.UserID
 	if s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID || s.StatedEmail == "" {
 		return
 	}
