@@ -49,7 +49,7 @@ type Cache[K comparable, V any] struct {
 	overhead int64              // per value, in addition to its Item
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
-	due      schedule.Agenda[*Entry[K, V]]
+	due      schedule.Agenda[*holder[K, V]]
 	length   int // values of all products
 }
 
@@ -72,7 +72,7 @@ type Entry[K comparable, V any] struct {
 	of           *holder[K, V]
 	key          K
 	bytes, due   int64                       // as stated by its Item
-	slot         schedule.Slot[*Entry[K, V]] // in the agenda, never after due
+	slot         schedule.Slot[*Entry[K, V]] // in the product's agenda, never after due
 	unlisted     bool                        // pinned, or never kept
 	last         bool
 	older, newer *Entry[K, V]
@@ -86,7 +86,9 @@ type holder[K comparable, V any] struct {
 	bytes   int64
 	items   map[K]*Entry[K, V]
 	peak    int           // largest length since the map was made
-	lists   [2]list[K, V] // the second has the values with Last
+	due     schedule.Agenda[*Entry[K, V]]
+	slot    schedule.Slot[*holder[K, V]] // in the cache's agenda, never after the first of due
+	lists   [2]list[K, V]                // the second has the values with Last
 	listed  int
 	written *Entry[K, V] // newest listed entry; nil once it is removed
 }
@@ -228,9 +230,11 @@ func (e *Entry[K, V]) set(as Item) {
 	e.of.bytes += as.Bytes - e.bytes
 	e.bytes, e.due, e.unlisted, e.last = as.Bytes, as.Due, as.Pinned, as.Last
 	if as.Due == 0 {
-		e.of.all.due.Remove(&e.slot)
+		e.of.due.Remove(&e.slot)
 	} else if at := time.Unix(0, as.Due); !e.slot.IsSet() || at.Before(e.slot.Due()) {
-		e.of.all.due.Set(&e.slot, at)
+		if e.of.due.Set(&e.slot, at) {
+			e.of.plan()
+		}
 	}
 }
 
@@ -238,25 +242,27 @@ func (e *Entry[K, V]) set(as Item) {
 // once.
 func (e *Entry[K, V]) Remove() {
 	h, all := e.of, e.of.all
-	all.due.Remove(&e.slot)
+	h.due.Remove(&e.slot)
 	h.unlink(e)
 	h.forget(e.key)
 	h.bytes -= e.bytes + all.overhead
 	all.length--
 	if len(h.items) == 0 {
-		h.share.Set(0, false)
-		delete(all.products, h.product)
+		all.Drop(h.product)
 		return
 	}
 	h.account()
 }
 
-// Drop removes everything of a product, without calling evicted.
+// Drop removes everything of a product, without calling evicted. It takes no longer for many values
+// than for one.
 func (c *Cache[K, V]) Drop(product string) {
-	c.Each(product, func(e *Entry[K, V]) bool {
-		e.Remove()
-		return true
-	})
+	if h, ok := c.products[product]; ok {
+		h.share.Set(0, false)
+		c.due.Remove(&h.slot)
+		c.length -= len(h.items)
+		delete(c.products, product)
+	}
 }
 
 // Trim evicts values beyond the limits, after one was kept for the product. The product's
@@ -315,11 +321,25 @@ func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
 // due again until it is set again.
 func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 	for {
-		e, _ := c.due.Pop(time.Unix(0, now))
-		if e == nil || e.due <= now {
+		h, ok := c.due.Pop(time.Unix(0, now))
+		if !ok {
+			return nil
+		}
+		e, ok := h.due.Pop(time.Unix(0, now))
+		isDue := ok && e.due <= now
+		if ok && !isDue {
+			h.due.Set(&e.slot, time.Unix(0, e.due))
+		}
+		if h.plan(); isDue {
 			return e
 		}
-		c.due.Set(&e.slot, time.Unix(0, e.due))
+	}
+}
+
+// plan sets when the product's next value may be due.
+func (h *holder[K, V]) plan() {
+	if next, ok := h.due.Next(); ok {
+		h.all.due.Set(&h.slot, next)
 	}
 }
 
@@ -354,7 +374,7 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	if !ok {
 		h = &holder[K, V]{all: c, product: strings.Clone(product), items: map[K]*Entry[K, V]{},
 			bytes: holderOverhead + Size(len(product))}
-		h.share = c.shares.Join(h)
+		h.share, h.slot.Value = c.shares.Join(h), h
 		c.products[h.product] = h
 	}
 	return h

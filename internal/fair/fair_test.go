@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -408,4 +409,37 @@ func TestSizeOfMap_isTheMemoryOfAnEventsProperties(t *testing.T) {
 		assert.InEpsilon(t, grown, size, 0.5, n)
 		runtime.KeepAlive(held)
 	}
+}
+
+// A large product must not keep the requests of all others waiting.
+func TestCache_dropsManyValuesInAMoment(t *testing.T) {
+	c := fair.New[string, string](nil, nil)
+	filled, dropped := time.Hour, time.Hour
+	for range 5 {
+		began := time.Now()
+		for i := range 20_000 {
+			c.Put("p", fmt.Sprint(i), "", fair.Item{Due: int64(i + 1)})
+		}
+		full := time.Now()
+		c.Drop("p")
+		filled, dropped = min(filled, full.Sub(began)), min(dropped, time.Since(full))
+		require.Zero(t, c.Len())
+	}
+	assert.Less(t, 30*dropped, filled)
+}
+
+// A dropped product's values are not due again, and a new product of that ID has its own.
+func TestCache_hasDueValuesOfANewProductAfterADrop(t *testing.T) {
+	c := fair.New[string, string](nil, nil)
+	c.Put("p", "old", "", fair.Item{Due: 1})
+	c.Put("q", "other", "", fair.Item{Due: 3})
+	c.Drop("p")
+	c.Put("p", "new", "", fair.Item{Due: 2})
+	for _, want := range []string{"new", "other"} {
+		due := c.Due(3)
+		require.NotNil(t, due)
+		assert.Equal(t, want, due.Key())
+		due.Remove()
+	}
+	assert.Nil(t, c.Due(3))
 }
