@@ -347,16 +347,15 @@ func (s *memorySession) hasActionsOf(userID string) bool {
 
 // visits returns the sessions that have actions appended with the user's ID, all of which other users
 // own now; at most the newest maxEvents.
-func (m *Memory) visits(productID, userID string) (found []*memorySession) {
-	m.held.Each(productID, func(e *fair.Entry[memoryKey, memorySession]) bool {
+func (m *Memory) visits(productID, userID string) (ids []string) {
+	newest := map[string]int64{}
+	m.held.SweepEach(&m.mu, productID, func(e *fair.Entry[memoryKey, memorySession]) {
 		if s := &e.Value; s.wasVisitor(userID) && !s.hasActionsOf(userID) {
-			found = append(found, s)
+			newest[s.Session] = s.Actions[len(s.Actions)-1].Start
 		}
-		return true
 	})
-	newest := func(s *memorySession) int64 { return s.Actions[len(s.Actions)-1].Start }
-	slices.SortFunc(found, func(a, b *memorySession) int { return cmp.Compare(newest(b), newest(a)) })
-	return found[:min(len(found), m.maxEvents)]
+	ids = slices.SortedFunc(maps.Keys(newest), func(a, b string) int { return cmp.Compare(newest[b], newest[a]) })
+	return ids[:min(len(ids), m.maxEvents)]
 }
 
 // wasVisitor reports whether the session identified the visitor with this ID, and has actions that
@@ -449,6 +448,17 @@ func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit i
 // Sessions implements [Store]. It never fails. It examines all sessions of the product, so that no
 // index of former visitors is needed.
 func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outside Records, err error) {
+	ids, outside = m.own(productID, userID)
+	for _, id := range m.visits(productID, userID) {
+		if !slices.Contains(ids, id) { // it may have identified the user, too
+			ids = append(ids, id)
+		}
+	}
+	return ids, outside, nil
+}
+
+// own returns a user's sessions and actions outside sessions.
+func (m *Memory) own(productID, userID string) (ids []string, outside Records) {
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -459,15 +469,10 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 			}
 		}
 	}
-	for _, s := range m.visits(productID, userID) {
-		if !slices.Contains(ids, s.Session) { // it may have identified the user, too
-			ids = append(ids, s.Session)
-		}
-	}
 	if e := m.held.Find(productID, memoryKey{true, userID}); e != nil {
 		outside = e.Value.Records(oldest, m.maxEvents)
 	}
-	return ids, outside, nil
+	return ids, outside
 }
 
 // Expire frees the actions that are older than the retention and returns how

@@ -85,7 +85,7 @@ type holder[K comparable, V any] struct {
 	share   *Share[*holder[K, V]]
 	bytes   int64
 	items   map[K]*Entry[K, V]
-	peak    int           // largest length since the map was made
+	peak    int // largest length since the map was made
 	due     schedule.Agenda[*Entry[K, V]]
 	slot    schedule.Slot[*holder[K, V]] // in the cache's agenda, never after the first of due
 	lists   [2]list[K, V]                // the second has the values with Last
@@ -317,6 +317,22 @@ func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
 	}
 }
 
+// SweepEach is like Each for all values, but takes the lock itself, and like Sweep releases it after every
+// 1000 calls. Of the values that are added or removed meanwhile, it may see some.
+func (c *Cache[K, V]) SweepEach(lock sync.Locker, product string, see func(*Entry[K, V])) {
+	lock.Lock()
+	defer lock.Unlock()
+	seen := 0
+	c.Each(product, func(e *Entry[K, V]) bool {
+		see(e)
+		if seen++; seen%atOnce == 0 {
+			lock.Unlock()
+			lock.Lock()
+		}
+		return true
+	})
+}
+
 // Due returns the entry of a value that was due at that time or earlier, or nil. The value is not
 // due again until it is set again.
 func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
@@ -343,6 +359,9 @@ func (h *holder[K, V]) plan() {
 	}
 }
 
+// atOnce is the number of values that are seen before others get the lock.
+const atOnce = 1000
+
 // Sweep calls step with the lock held until step reports that nothing is left. It releases the
 // lock after every 1000 calls, so that others need not wait for all of them.
 func Sweep(lock sync.Locker, step func() (more bool)) {
@@ -350,7 +369,7 @@ func Sweep(lock sync.Locker, step func() (more bool)) {
 		func() {
 			lock.Lock()
 			defer lock.Unlock()
-			for n := 0; more && n < 1000; n++ {
+			for n := 0; more && n < atOnce; n++ {
 				more = step()
 			}
 		}()

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -442,4 +443,30 @@ func TestCache_hasDueValuesOfANewProductAfterADrop(t *testing.T) {
 		due.Remove()
 	}
 	assert.Nil(t, c.Due(3))
+}
+
+// counter counts how often it is locked.
+type counter struct {
+	sync.Mutex
+	locked int
+}
+
+func (c *counter) Lock() {
+	c.Mutex.Lock()
+	c.locked++
+}
+
+func TestCache_releasesTheLockWhileItSeesManyValues(t *testing.T) {
+	c := fair.New[string, string](nil, nil)
+	for i := range 5000 {
+		put(c, "p", fmt.Sprint(i))
+	}
+	lock, seen := counter{}, 0
+	c.SweepEach(&lock, "p", func(e *fair.Entry[string, string]) {
+		assert.False(t, lock.TryLock())
+		seen++
+	})
+	assert.Equal(t, 5000, seen)
+	assert.GreaterOrEqual(t, lock.locked, 5)
+	assert.True(t, lock.TryLock())
 }
