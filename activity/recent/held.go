@@ -169,6 +169,9 @@ func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 		r := Record{Session: h.Session, User: user, As: a.User, Start: a.Start, End: a.Start, JSON: a.JSON,
 			Arrived: a.Arrived, Since: since}
 		click := len(dst) - 1
+		if click >= first && dst[click].Start == r.Start && !r.isMarked() { // one search for all at this time
+			click = first - 1
+		}
 		for click >= first && dst[click].Start == r.Start && !r.takesPlace(&dst[click]) {
 			click--
 		}

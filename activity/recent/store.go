@@ -195,9 +195,14 @@ func (r Records) Actions() ([]activity.Action, error) {
 	return actions, nil
 }
 
-// takesPlace reports whether the record is a marked version of the click of.
+// isMarked reports whether the action has marks.
+func (r *Record) isMarked() bool {
+	before, _, _ := strings.Cut(r.JSON, jsontext.RawURLField) // which may be long
+	return strings.Contains(before, jsontext.MarksField)
+}
+
+// takesPlace reports whether the record, which is marked, is a version of the click of.
 func (r *Record) takesPlace(of *Record) bool {
 	object := func(json string) string { object, _, _ := strings.Cut(json, jsontext.DescriptionField); return object }
-	return r.Start == of.Start && r.As == of.As && strings.Contains(r.JSON, jsontext.MarksField) &&
-		object(r.JSON) == object(of.JSON)
+	return r.Start == of.Start && r.As == of.As && object(r.JSON) == object(of.JSON)
 }
