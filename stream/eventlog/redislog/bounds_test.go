@@ -355,3 +355,20 @@ func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	require.Len(t, listed(t, log, ""), 1)
 	require.Equal(t, int64(1), names())
 }
+
+// Redis does one thing at a time: the actions of a session that goes as a whole are not read first.
+func TestAppend_erasesASessionWithoutReadingItsActions(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	const sessions = 20
+	gone := feed.Erasure{UserID: "ada", SessionIDs: []string{}}
+	for i := range sessions {
+		gone.SessionIDs = append(gone.SessionIDs, fmt.Sprint("s", i))
+		appendOne(t, log, entry(gone.SessionIDs[i], "ada"))
+	}
+	require.Len(t, labels(t, log, "ada"), sessions)
+	before := commands(t, server, "hgetall")
+	appendOne(t, log, eventlogtest.EraseEntry(t, gone))
+	require.Less(t, commands(t, server, "hgetall")-before, 2*sessions, "once for each session, when it is gone")
+	require.Empty(t, labels(t, log, "ada"))
+}

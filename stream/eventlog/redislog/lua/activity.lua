@@ -130,7 +130,8 @@ end
 -- Removes the user's actions from a session or, if the session is the person's, all actions. Those
 -- of the users in kept stay. It returns the number of bytes freed.
 local function erase_in(held, user, kept, whole)
-  local all, gone, freed, left = call('HGETALL', base .. 'held:' .. held), {}, 0, false
+  local all, gone, freed, left = {}, {}, 0, false
+  if not whole or next(kept) then all = call('HGETALL', base .. 'held:' .. held) end -- else all of them go
   for i = 1, #all, 2 do
     local length, from = string.match(all[i + 1], '^%d+ %d+ (%d+) ()')
     local of = length and string.sub(all[i + 1], from, from + length - 1)
