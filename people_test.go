@@ -1,12 +1,16 @@
 package liveactivity_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,10 +18,12 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -445,6 +451,39 @@ func TestErase_reachesAllOfManySessions(t *testing.T) {
 	}
 	s.takes(250, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+strings.Join(all, ",")+`]}`)
 	assert.Equal(t, liveactivity.Erased{Actions: 250, Sessions: 250}, s.erase("/ada"))
+}
+
+// distantLog takes a while to read the activity of one subject.
+type distantLog struct {
+	eventlog.Log
+	recent.Store
+}
+
+func (l distantLog) Activity() recent.Store { return l }
+
+func (l distantLog) Recent(ctx context.Context, productID string, of recent.Subject, n int) (recent.Snapshot, error) {
+	if time.Sleep(50 * time.Millisecond); ctx.Err() != nil {
+		return recent.Snapshot{}, ctx.Err()
+	}
+	return l.Store.Recent(ctx, productID, of, n)
+}
+
+// Sessions are cheap to claim, so an erasure of thousands must not end with the time that it has.
+func TestErase_readsSessionsSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(nil))
+		s := newService(io.Discard, func(o *liveactivity.Options) { o.Log = distantLog{log, log.Activity()} })
+		run := waittest.Run(t, s.Run)
+		synctest.Wait()
+		for n := range 250 {
+			ask(s, http.MethodPost, "/webhook/acme", pageview(fmt.Sprint("u", n), fmt.Sprint("s", n), "https://x.example/"),
+				"X-PostHog-Secret: "+acmeSecret)
+		}
+		erased, err := s.Erase(t.Context(), "acme", liveactivity.Person{UserID: "ada"}, false)
+		require.NoError(t, err)
+		assert.Equal(t, liveactivity.Erased{Actions: 250, Sessions: 250}, erased)
+		require.NoError(t, run())
+	})
 }
 
 // A person who shared a session with the erased person stays in the list as before.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -206,12 +208,12 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 	if err != nil {
 		return err
 	}
+	recorded, err := p.recorded(ctx, productID, ids)
+	if err != nil {
+		return err
+	}
 	for i, id := range ids {
-		recorded, err := p.Log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, math.MaxInt)
-		if err != nil {
-			return err
-		}
-		s := session{id: id, known: known[i], actions: recorded.Records}
+		s := session{id: id, known: known[i], actions: recorded[i]}
 		if s.others = f.othersIn(&s); f.isOthers(&s) {
 			f.notTheirs = append(f.notTheirs, s)
 			continue
@@ -225,6 +227,24 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 		f.emails, f.address = nil, ""
 	}
 	return nil
+}
+
+// readsAtOnce is the number of sessions that are read at the same time: there may be thousands.
+const readsAtOnce = 32
+
+// recorded returns the actions of each session.
+func (p *People) recorded(ctx context.Context, productID string, ids []string) ([]recent.Records, error) {
+	all := make([]recent.Records, len(ids))
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(readsAtOnce)
+	for i, id := range ids {
+		reads.Go(func() error {
+			found, err := p.Log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, math.MaxInt)
+			all[i] = found.Records
+			return err
+		})
+	}
+	return all, reads.Wait()
 }
 
 // addEmail adds an address of the person, unless it is empty.
