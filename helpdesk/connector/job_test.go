@@ -330,3 +330,10 @@ func TestStore_warnsOnceAMinuteForAllProducts(t *testing.T) {
 		require.Equal(t, 2, strings.Count(logged.String(), "conversations wait for storage"), "%s", &logged)
 	})
 }
+
+// No step of the wall clock moves a due time in memory.
+func TestStore_givesTimesOfTheMonotonicClock(t *testing.T) {
+	s := newLinks(t).store
+	assert.Contains(t, s.hostTime(s.now()).String(), " m=")
+	assert.Zero(t, s.hostTime(time.Time{}))
+}

@@ -73,13 +73,21 @@ type store struct {
 
 // now returns the time by the clock of the log's IDs, without a monotonic part. Times in
 // documents are by that clock, so that servers whose clocks differ agree; due times in memory
-// are by this host's.
+// are by this host's monotonic clock, which nobody sets.
 func (s *store) now() time.Time { return s.log.Now().Round(0) }
 
 // hostTime converts a time of the log's clock to this host's clock, and logTime the reverse. A
 // zero time stays zero.
-func (s *store) hostTime(t time.Time) time.Time { return after(t, time.Since(s.now())) }
-func (s *store) logTime(t time.Time) time.Time  { return after(t, -time.Since(s.now())) }
+func (s *store) hostTime(t time.Time) time.Time { return convert(t, s.now(), time.Now()) }
+func (s *store) logTime(t time.Time) time.Time  { return convert(t, time.Now(), s.now()) }
+
+// convert returns the time that is as far from to as t is from from, and zero for a zero t.
+func convert(t, from, to time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return to.Add(t.Sub(from))
+}
 
 // record is a conversation as it was read. The document has the version for compare-and-set; its
 // value is not kept up to date.

@@ -8,18 +8,22 @@ import (
 
 // Agenda orders values by due time. It is for keys with nothing but a due time,
 // such as the conversations of a desk that is down. A value costs only its [Slot]
-// and no goroutine. Its methods are not safe for concurrent use.
+// and no goroutine. Either all times of an agenda have a monotonic part, or none has
+// one. Its methods are not safe for concurrent use.
 type Agenda[T any] struct{ slots slots[T] }
 
 // Slot is the place of a value in one [Agenda]. A zero Slot is in none.
 type Slot[T any] struct {
 	Value T
-	due   int64 // Unix nanoseconds
+	due   int64 // nanoseconds since epoch
 	place int32 // counted from 1; zero if it is in no agenda
 }
 
+// epoch keeps the monotonic part of due times, so that a step of the wall clock moves none.
+var epoch = time.Now()
+
 // Due returns the time last set.
-func (s *Slot[T]) Due() time.Time { return time.Unix(0, s.due) }
+func (s *Slot[T]) Due() time.Time { return epoch.Add(time.Duration(s.due)) }
 
 // IsSet reports whether the slot is in an agenda.
 func (s *Slot[T]) IsSet() bool { return s.place > 0 }
@@ -27,7 +31,7 @@ func (s *Slot[T]) IsSet() bool { return s.place > 0 }
 // Set adds a slot to the agenda, or moves it. It reports whether the slot is now
 // the first, so that a sleeper has to wake up earlier.
 func (a *Agenda[T]) Set(s *Slot[T], due time.Time) (first bool) {
-	s.due = due.UnixNano()
+	s.due = int64(due.Sub(epoch))
 	if s.place > 0 {
 		heap.Fix(&a.slots, int(s.place-1))
 	} else {
@@ -53,7 +57,7 @@ func (a *Agenda[T]) Next() (due time.Time, ok bool) {
 
 // Pop removes the first slot if it is due, and returns its value.
 func (a *Agenda[T]) Pop(now time.Time) (value T, ok bool) {
-	if len(a.slots) == 0 || a.slots[0].due > now.UnixNano() {
+	if len(a.slots) == 0 || a.slots[0].due > int64(now.Sub(epoch)) {
 		return value, false
 	}
 	return heap.Pop(&a.slots).(*Slot[T]).Value, true
@@ -64,7 +68,7 @@ func (a *Agenda[T]) PopBest(now time.Time, better func(a, b T) bool) (value T, o
 	var best *Slot[T]
 	for i, from := 0, rand.IntN(len(a.slots)+1); i < len(a.slots); i++ {
 		s := a.slots[(from+i)%len(a.slots)]
-		if s.due <= now.UnixNano() && (best == nil || better(s.Value, best.Value)) {
+		if s.due <= int64(now.Sub(epoch)) && (best == nil || better(s.Value, best.Value)) {
 			best = s
 		}
 	}

@@ -501,6 +501,17 @@ func TestAgenda_popsTheEarliestThatIsDue(t *testing.T) {
 	}
 }
 
+// No step of the wall clock makes anything due early or late.
+func TestAgenda_goesByTheMonotonicClock(t *testing.T) {
+	var agenda schedule.Agenda[int]
+	var slot schedule.Slot[int]
+	agenda.Set(&slot, time.Now())
+	next, _ := agenda.Next()
+	for _, due := range []time.Time{slot.Due(), next} {
+		assert.Contains(t, due.String(), " m=")
+	}
+}
+
 func TestAgenda_popsAnyOfTheBestThatAreDue(t *testing.T) {
 	var agenda schedule.Agenda[int]
 	now, slots, popped := time.Unix(1_800_000_000, 0), make([]schedule.Slot[int], 20), map[int]bool{}
