@@ -214,6 +214,23 @@ func TestCalm_survivesARestart(t *testing.T) {
 	})
 }
 
+// A clock that is set back does not prolong the calm.
+func TestCalm_isOverIfItsClockWasSetBack(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.stop()
+		log := &watchtest.Log{Log: f.store.log, Skew: -time.Hour}
+		f.service = newService(t, log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: DefaultNotes()}, nil)
+		f.follow(t)
+		time.Sleep(time.Second)
+		for range 3 {
+			f.visitAs(t, "s", "", "", time.Now().Add(time.Hour), "b")
+			time.Sleep(20 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 4, 34, 64}, f.notedAt(linked))
+	})
+}
+
 // A desk need not state the IDs of its notes.
 func TestCalm_needsNoIDOfANote(t *testing.T) {
 	withCalm(t, func(t *testing.T, f *following, linked time.Time) {

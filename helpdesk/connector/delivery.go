@@ -176,7 +176,7 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 		l.ensureMemo().machine = c.Machine
 		d.lookAtMachine(l)
 	}
-	l.calm = d.store.hostTime(after(c.NotedAt, d.config.Notes.Interval))
+	l.calm = d.store.hostTime(calm(c.NotedAt, d.store.now(), d.config.Notes.Interval))
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now, c.owned() || len(c.Sessions) == 0 || len(c.Messages) > 0 || c.Contact != nil)
 	}

@@ -138,8 +138,19 @@ func (j *job) plan() {
 	}
 }
 
-// calm returns until when the conversation gets no further note of actions, by the log's clock.
-func (j *job) calm() time.Time { return after(j.r.NotedAt, j.product.Notes.Interval) }
+// calm returns until when the conversation gets no further note of actions, by this host's clock.
+func (j *job) calm() time.Time {
+	return j.d.store.hostTime(calm(j.r.NotedAt, j.d.store.now(), j.product.Notes.Interval))
+}
+
+// calm returns until when a conversation gets no note of actions after one at that time, by the log's
+// clock. It is over if that time is far ahead, of a clock that was set back since.
+func calm(noted, now time.Time, interval time.Duration) time.Time {
+	if until := after(noted, interval); !until.After(now.Add(2 * interval)) {
+		return until
+	}
+	return now
+}
 
 // after returns t + d, and zero for a zero t.
 func after(t time.Time, d time.Duration) time.Time {
@@ -271,8 +282,10 @@ func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)),
-		calm: schedule.Later(j.calm(), d.store.logTime(j.settles)), strange: after(j.r.StrangeAt, j.product.Notes.Interval),
+	now, interval := d.store.now(), j.product.Notes.Interval
+	v := &view{now: now, settled: d.store.logTime(j.owned.Add(settleTime)),
+		calm:       schedule.Later(calm(j.r.NotedAt, now, interval), d.store.logTime(j.settles)),
+		strange:    calm(j.r.StrangeAt, now, interval),
 		unfinished: j.unfinished, desk: j.desk, can: j.can, notes: j.product.Notes, wants: j.wants,
 		models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.memo; m != nil {

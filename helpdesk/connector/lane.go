@@ -387,7 +387,7 @@ func (j *job) done(due, own time.Time, waits bool) {
 	case more:
 		j.d.put(l, now)
 	case held:
-		l.calm = j.d.store.hostTime(j.calm())
+		l.calm = j.calm()
 		j.d.put(l, due)
 	case l.from != (eventlog.ID{}):
 		l.since = now

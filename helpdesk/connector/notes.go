@@ -57,7 +57,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		}
 	}
 	isLast := !j.isHeld() && !slices.ContainsFunc(j.wants, func(w *want) bool { return w.more })
-	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm()), isLast) })
+	j.locked(func() { j.lane.noted(w, j.calm(), isLast) })
 	if !at.IsZero() && !w.Erased {
 		j.count(w)
 	}
