@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -203,6 +204,10 @@ func TestLink_boundsTheLinksOfStrangersInAMinute(t *testing.T) {
 		time.Sleep(quota.Wait)
 		require.Equal(t, "linked", s.linkAs(t, "7", "s", byStranger))
 		require.Contains(t, s.linkAs(t, "9", "own", byStranger), "linked to 8")
+
+		s.store.log = &watchtest.Log{Log: s.store.log, Skew: -time.Hour}
+		s.visit(t, "back", "/a")
+		require.Equal(t, "linked", s.linkAs(t, "10", "back", byStranger), "the clock was set back")
 	})
 }
 

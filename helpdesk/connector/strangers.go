@@ -43,7 +43,8 @@ func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	now := l.store.now()
 	var at []int64
 	_ = json.Unmarshal(doc.Value, &at) // there may be none, or a damaged one: the count starts over
-	at = slices.DeleteFunc(at, func(ms int64) bool { return now.Sub(time.UnixMilli(ms)) >= time.Minute })
+	// Times far ahead are of a clock that was set back.
+	at = slices.DeleteFunc(at, func(ms int64) bool { return now.Sub(time.UnixMilli(ms)).Abs() >= time.Minute })
 	if len(at) >= MaxStrangeLinks {
 		return document.Change{}, &quotaError{time.UnixMilli(at[0]).Add(time.Minute).Sub(now)}
 	}
