@@ -81,8 +81,8 @@ type stored struct {
 
 func (g *stored) id() string { return strings.TrimPrefix(g.doc.Name, grantPrefix) }
 
-// decodeGrant returns the grant in a document. One that cannot be decoded, or is over by this
-// server's clock, is errNoGrant, like one that does not exist.
+// decodeGrant returns the grant in a document. One that cannot be decoded is errNoGrant, like one
+// that does not exist. The document expires with the grant: the clocks of servers may differ.
 func decodeGrant(doc document.Document) (g stored, err error) {
 	g.doc = doc
 	if !doc.Exists() {
@@ -90,9 +90,6 @@ func decodeGrant(doc document.Document) (g stored, err error) {
 	}
 	if err := json.Unmarshal(doc.Value, &g.grant); err != nil {
 		return g, fmt.Errorf("%w: %w", errNoGrant, err)
-	}
-	if !time.Now().Before(g.Until) {
-		return g, errNoGrant
 	}
 	return g, nil
 }

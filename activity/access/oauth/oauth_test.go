@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -69,6 +70,21 @@ func TestServer_storesDigestsOnly(t *testing.T) {
 			assert.NotContains(t, string(doc.Value), acmeKey)
 		}
 	}
+}
+
+// A code can be used at a server whose clock is ahead of the one that gave it.
+func TestToken_takesACodeByAnyClock(t *testing.T) {
+	p, id := newClient(t)
+	code := p.code(id)
+	grants := musttest.New(p.docs.List(t.Context(), "acme", "oauth/grant/", "", 2))
+	require.Len(t, grants, 1)
+	var grant map[string]any
+	require.NoError(t, json.Unmarshal(grants[0].Value, &grant))
+	grant["until"] = time.Now().Add(-time.Minute)
+	put := document.Put(grants[0], musttest.New(json.Marshal(grant)), oauth.CodeTTL)
+	musttest.New(p.docs.Write(t.Context(), "acme", put))
+	got := p.token(redemption(id, code)).tokens()
+	assert.Equal(t, "acme", p.opens(got.Access))
 }
 
 // None of RFC 9700's attacks on codes spends the code of the right client.
