@@ -18,6 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // sessionsOf returns a part of a product's sessions.
@@ -81,6 +83,16 @@ func TestSessions_listsCurrentSessions(t *testing.T) {
 		other, _ := b.sessionsOf("globex", globexKey, "")
 		assert.Empty(t, other, "of another product")
 	})
+}
+
+// A server whose clock is a day ahead lists the sessions that are live by the clock of the log.
+func TestSessions_goByTheClockOfTheLog(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) {
+		o.Log = &watchtest.Log{Log: musttest.New(memorylog.New(nil)), Skew: -24 * time.Hour}
+	})
+	s.acts("a1", "ada", "s1", "$pageview", "/a", "")
+	found, _ := s.sessionsOf("acme", acmeMCP, "")
+	assert.Len(t, found, 1)
 }
 
 func TestSessions_refusesBadParameters(t *testing.T) {

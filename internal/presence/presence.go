@@ -140,7 +140,7 @@ func (v *View) apply(ctx context.Context, productID string, e *eventlog.Entry) e
 // The store of actions has already applied the erasure, with the append.
 func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *feed.Erasure) error {
 	for _, id := range e.SessionIDs {
-		row, ok := v.sessions.Session(productID, id, time.Now())
+		row, ok := v.sessions.Session(productID, id, v.log.Now())
 		var left recent.Snapshot
 		if ok && len(e.Kept[id]) > 0 {
 			var err error
@@ -241,7 +241,7 @@ func (v *View) List(ctx context.Context, productID string, q sessions.Query) (se
 	if err := v.await(ctx, productID); err != nil {
 		return sessions.Listing{}, err
 	}
-	return v.sessions.List(productID, q, time.Now())
+	return v.sessions.List(productID, q, v.log.Now())
 }
 
 // Session returns a live session and its newest actions without Notes, with the
@@ -250,7 +250,7 @@ func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail
 	if err := v.await(ctx, productID); err != nil {
 		return Detail{}, err
 	}
-	session, ok := v.sessions.Session(productID, sessionID, time.Now())
+	session, ok := v.sessions.Session(productID, sessionID, v.log.Now())
 	if !ok {
 		return Detail{}, ErrUnknownSession
 	}
@@ -260,13 +260,13 @@ func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail
 
 // First returns the start of a live session, in epoch seconds; zero while the view does not know it.
 func (v *View) First(productID, sessionID string) float64 {
-	session, _ := v.sessions.Session(productID, sessionID, time.Now())
+	session, _ := v.sessions.Session(productID, sessionID, v.log.Now())
 	return session.FirstSeen
 }
 
 // Expire removes the expired sessions. List and Session never return one, so Expire only frees
 // memory.
-func (v *View) Expire() { v.sessions.Expire(time.Now()) }
+func (v *View) Expire() { v.sessions.Expire(v.log.Now()) }
 
 // maxRecent is the maximum number of a session's actions that are shown.
 const maxRecent = 50
