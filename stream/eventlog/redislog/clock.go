@@ -9,7 +9,7 @@ import (
 )
 
 // clock holds the difference between this process's clock and the clock of Redis, as
-// last measured. local is set once.
+// last measured. local is set once, to a clock that runs as steadily as Redis's.
 type clock struct {
 	local func() time.Time
 	ahead atomic.Int64 // nanoseconds; negative for behind
@@ -20,6 +20,14 @@ type clock struct {
 // last second. An [eventlog.Recorder] uses this time, so that servers with
 // different clocks agree.
 func (l *Log) Now() time.Time { return l.clock.local().Add(-time.Duration(l.clock.ahead.Load())) }
+
+// steady returns a clock that starts with the wall clock and that no later step of it moves: the
+// difference from Redis stays as measured. Its times have no monotonic part, so their distance from
+// the wall clock's shows the steps.
+func steady() func() time.Time {
+	start := time.Now()
+	return func() time.Time { return start.Round(0).Add(time.Since(start)) }
+}
 
 // measure reads the time of Redis. Without an answer nothing changes. It stores the least
 // possible difference, so that a slow answer does not make clocks differ that may agree.

@@ -98,7 +98,7 @@ func Open(url string, opts *Options) (*Log, error) {
 		config.ServerName = cmp.Or(config.ServerName, target.options.TLSConfig.ServerName)
 		target.options.TLSConfig = config
 	}
-	return &Log{opts: o, target: target, clock: clock{local: time.Now},
+	return &Log{opts: o, target: target, clock: clock{local: steady()},
 		shares: fair.NewShares[*product](o.Retention.TotalBytes)}, nil
 }
 

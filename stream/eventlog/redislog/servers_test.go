@@ -191,6 +191,13 @@ func TestServers_agreeOnTheTime(t *testing.T) {
 	})
 }
 
+// A log's clock is steady. A step of the wall clock shows only as a difference between the two.
+func TestNow_followsNoStepOfTheWallClock(t *testing.T) {
+	log := opened(t, "redis://127.0.0.1:1", nil)
+	assert.NotContains(t, log.Now().String(), " m=", "a monotonic part would hide the difference")
+	assert.WithinDuration(t, time.Now().Round(0), log.Now(), time.Minute)
+}
+
 // The bounds of a log and its first entries take Redis as long with many entries as with few.
 func TestRead_doesNotWalkTheLog(t *testing.T) {
 	t.Parallel()
