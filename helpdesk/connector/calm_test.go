@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -228,6 +230,9 @@ func TestCalm_isOverIfItsClockWasSetBack(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int{0, 4, 34, 64}, f.notedAt(linked))
+		var delays dto.Metric
+		require.NoError(t, f.metrics.delay.WithLabelValues("acme", "zendesk").(prometheus.Metric).Write(&delays))
+		assert.Zero(t, delays.GetHistogram().GetSampleSum(), "by that clock no note is late")
 	})
 }
 

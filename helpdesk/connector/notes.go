@@ -75,7 +75,8 @@ func (j *job) count(w *writing) {
 	kind, flow := "summary", tracing.Flow{Summaries: 1}
 	if w.Summary == nil {
 		kind, flow = "actions", tracing.Flow{Notes: 1}
-		j.d.metrics.delay.WithLabelValues(j.d.productID, j.lane.account.desk).Observe(time.Since(w.First.Time()).Seconds())
+		late := max(0, j.d.store.now().Sub(w.First.Time())) // IDs may be ahead of the clock
+		j.d.metrics.delay.WithLabelValues(j.d.productID, j.lane.account.desk).Observe(late.Seconds())
 	}
 	j.d.opts.Meter.Count(j.d.productID, flow)
 	j.d.metrics.notes.WithLabelValues(j.d.productID, j.lane.account.desk, kind).Inc()

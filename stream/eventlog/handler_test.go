@@ -106,6 +106,16 @@ func TestHandler_goesByTheClockOfTheLog(t *testing.T) {
 	})
 }
 
+// The lag is never negative, even if the clock was set back and IDs are ahead of it.
+func TestHandler_hasNoNegativeLag(t *testing.T) {
+	log := &watchtest.Log{Log: newMemoryLog(), Skew: -time.Hour}
+	s := serve(t, takenOver, log, nil)
+	sub := s.subscribe(t, "", nil)
+	sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
+	sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("b", 0))) // the lag of a is measured
+	require.Zero(t, s.metric(t, "liveactivity_stream_lag_seconds"))
+}
+
 // The answer to HEAD has no body, and the connection can be used again.
 func TestHandler_HEAD_opensNoStream(t *testing.T) {
 	s := serve(t, takenOver, newMemoryLog(), nil)

@@ -197,7 +197,7 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 	}
 	if b.sent > 0 {
 		r.h.metrics.sent.Add(float64(b.sent))
-		r.h.metrics.lag.Observe(r.h.log.Now().Sub(b.oldest.Time()).Seconds())
+		r.h.metrics.lag.Observe(max(0, r.h.log.Now().Sub(b.oldest.Time()).Seconds())) // IDs may be ahead of the clock
 	}
 	r.cursor, r.begun, r.whole = b.cursor, b.begun, b.whole
 	return b.found, nil
