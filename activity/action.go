@@ -117,7 +117,8 @@ type Event struct {
 	// Time is the time of the event by the sender's clock; zero means Received. The sink
 	// corrects it using Sent and Received.
 	Time time.Time
-	// ServerTime means that Time is by the service's clock instead.
+	// ServerTime means that Time needs no correction: the sender vouches for it, or it comes from
+	// the service's clock, with the monotonic part that time.Now gave it.
 	ServerTime bool
 	// Markable means that the action is a click, and that events with its marks may follow.
 	Markable bool

@@ -132,7 +132,8 @@ func firstTimeout(events []activity.Event) time.Duration {
 const agreement = time.Millisecond
 
 // byEngine returns the events with the times set by this process's clock converted to
-// the engine's clock, if the two differ. The caller's events are not changed.
+// the engine's clock, if the two differ. A time for which a sender vouches stays: only this
+// process's clock gives times a monotonic part. The caller's events are not changed.
 func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	now := time.Now()
 	ahead := now.Sub(r.log.Now())
@@ -146,7 +147,7 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 			e.Received = now
 		}
 		e.Received = e.Received.Add(-ahead)
-		if e.ServerTime {
+		if e.ServerTime && e.Time != e.Time.Round(0) {
 			e.Time = e.Time.Add(-ahead)
 		}
 	}

@@ -666,6 +666,21 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 	}
 }
 
+// A time for which a sender vouches is the same at every server, so events keep their order.
+func TestRecorder_leavesTimesThatAreVouchedFor(t *testing.T) {
+	r := newRecording(t)
+	sent := time.Now().Add(-time.Minute).Round(0)
+	for i, ahead := range []time.Duration{0, 2 * time.Second, -2 * time.Second, time.Hour} {
+		by := musttest.New(eventlog.NewRecorder(&watchtest.Log{Log: r.log, Skew: -ahead}, nil))
+		e := does("s", "ada", fmt.Sprint(i), 0)
+		e.Time, e.ServerTime, e.Received = sent.Add(time.Duration(i)*time.Second), true, time.Now().Add(ahead)
+		recordBy(t, by, product, e)
+	}
+	for i, b := range r.batches(t) {
+		assert.InDelta(t, activity.Seconds(sent)+float64(i), b.Actions[0].TimestampStart, 0.001)
+	}
+}
+
 // An event without a time of arrival arrives now. A consumer has caught up once an entry was
 // forwarded after the date of its stream, which is by the log's clock, too.
 func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
