@@ -88,8 +88,8 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer.
 const lingerTime = 500 * time.Millisecond
 
-// maxLinger is how many bytes of an oversized body are read and discarded after the answer,
-// within BodyTime: many clients send all of it before they look for an answer.
+// maxLinger is how many bytes of an unread body are read and discarded after the answer: many
+// clients send all of it before they look for an answer. An oversized one has BodyTime for it.
 const maxLinger = 32 << 20
 
 // WriteError writes err as the answer and passes it to the access log. If the body was not
@@ -113,8 +113,12 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body := map[string]any{"detail": e.Detail}
 	maps.Copy(body, e.Fields)
 	WriteJSON(w, e.Status, body)
-	if unread && e.Status == http.StatusRequestEntityTooLarge && control.Flush() == nil {
-		_ = control.SetReadDeadline(time.Now().Add(BodyTime))
+	tooLarge := e.Status == http.StatusRequestEntityTooLarge
+	// Where the client asked for the end of the connection, net/http reads nothing.
+	if unread && (tooLarge || r.Close) && control.Flush() == nil {
+		if tooLarge {
+			_ = control.SetReadDeadline(time.Now().Add(BodyTime))
+		}
 		_, _ = io.CopyN(io.Discard, r.Body, maxLinger)
 	}
 }

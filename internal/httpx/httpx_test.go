@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/pipetest"
 )
 
 // detail checks that the answer is a JSON error and returns its sentence.
@@ -167,6 +168,31 @@ func TestWriteError_doesNotWaitForTheBody(t *testing.T) {
 		assert.Equal(t, want.Status, response.StatusCode)
 		assert.True(t, response.Close)
 		conn.Close()
+	}
+}
+
+// A client that asked for the end of the connection, as nginx does by default, can send all of the body: a reset would
+// cost it the answer.
+func TestWriteError_takesTheUnreadBodyAfterTheAnswer(t *testing.T) {
+	for _, first := range []string{"1.1\r\nConnection: close", "1.0"} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &http.Server{Handler: httpx.Handler(func(http.ResponseWriter, *http.Request) error {
+				return httpx.Unauthorized("Invalid or missing API key", "Bearer")
+			})}
+			listener := pipetest.Listen()
+			go func() { _ = server.Serve(listener) }()
+			defer server.Close()
+			conn := musttest.New(listener.Dial(t.Context(), "", ""))
+			defer conn.Close()
+			body := make([]byte, 900_000)
+			musttest.New(fmt.Fprintf(conn, "POST / HTTP/%s\r\nHost: x\r\nContent-Length: %d\r\n\r\n", first, len(body)))
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err, "the answer does not wait for the body")
+			defer response.Body.Close()
+			assert.Equal(t, 401, response.StatusCode)
+			_, err = conn.Write(body)
+			assert.NoError(t, err, first)
+		})
 	}
 }
 
