@@ -53,6 +53,7 @@ func TestAdmin_listsProductsForTheAdminKeyWithoutSecrets(t *testing.T) {
 			r := s.do(http.MethodGet, "/admin/products", "", tt.header)
 			assert.Equal(t, tt.want, r.status)
 			if tt.want == 200 {
+				assert.Equal(t, "no-store", r.header.Get("Cache-Control"), "a shared cache knows nothing of X-Admin-Key")
 				assertSilent(t, r.body)
 				products := r.json(t)["products"].([]any)
 				require.Len(t, products, 2)

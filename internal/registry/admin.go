@@ -45,6 +45,7 @@ func (a *Admin) Require(next httpx.Handler) http.Handler {
 		if subtle.ConstantTimeCompare(digest[:], a.digest[:]) != 1 {
 			return httpx.Unauthorized("The admin key is missing or wrong.", "Bearer")
 		}
+		w.Header().Set("Cache-Control", "no-store") // X-Admin-Key tells a shared cache nothing
 		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
 		defer cancel()
 		return next(w, r.WithContext(ctx))
@@ -125,7 +126,6 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 		return httpx.Unavailable(err)
 	}
 	a.products.deskOptions.Logger.Info("a product was registered", "product_id", reg.ProductID, "force", reg.Force)
-	w.Header().Set("Cache-Control", "no-store")
 	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.ofProduct(reg.ProductID), credentials})
 	return nil
 }
