@@ -170,15 +170,14 @@ func MountMetrics(mux *httpx.Mux, reg *prometheus.Registry) {
 // requests cannot be served at the moment, or nil; [NotReady] makes such errors. It is called
 // for every request, concurrently, and should not wait long.
 func Mount(mux *httpx.Mux, ready func(*http.Request) error) {
-	mux.Handle("GET /healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	mux.Handle("GET /healthz", httpx.Handler(func(w http.ResponseWriter, _ *http.Request) error {
+		return httpx.WriteLive(w, map[string]string{"status": "ok"})
 	}))
 	mux.Handle("GET /readyz", httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		if err := ready(r); err != nil {
 			return err
 		}
-		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
-		return nil
+		return httpx.WriteLive(w, map[string]string{"status": "ready"})
 	}))
 }
 

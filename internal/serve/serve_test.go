@@ -3,10 +3,12 @@ package serve_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
@@ -46,6 +49,17 @@ func connect(t *testing.T, handler http.Handler) (client net.Conn, server *http.
 	return client, server, func() {
 		require.NoError(t, client.Close())
 		require.NoError(t, server.Close())
+	}
+}
+
+// A proxy that reads from a cache would take a server for ready that is not.
+func TestMount_forbidsCaching(t *testing.T) {
+	mux := httpx.NewMux(nil)
+	serve.Mount(mux, func(*http.Request) error { return nil })
+	for _, path := range []string{"/healthz", "/readyz"} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		assert.Equal(t, "200 no-store", fmt.Sprint(w.Code, " ", w.Header().Get("Cache-Control")), path)
 	}
 }
 
