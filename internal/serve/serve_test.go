@@ -119,6 +119,26 @@ func TestServer_waitsForNoConnectionWithoutARequest(t *testing.T) {
 	})
 }
 
+// Load balancers reuse a connection that was idle for up to 15 minutes. If the server closed it first, a request
+// could be lost on it.
+func TestServer_keepsAnIdleConnectionLongerThanLoadBalancers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _, stop := connect(t, http.NotFoundHandler())
+		answers := bufio.NewReader(client)
+		for range 2 {
+			_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+			answer, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			time.Sleep(15 * time.Minute)
+		}
+		stop()
+	})
+}
+
 func TestCheckAddr_takesAHostAndAPort(t *testing.T) {
 	for addr, ok := range map[string]bool{"127.0.0.1:8080": true, ":8080": true, "[::1]:0": true,
 		"": false, "localhost": false, "http://127.0.0.1:80": false} {
