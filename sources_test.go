@@ -232,6 +232,7 @@ func TestSources_eraseUsersThatSegmentDeletes(t *testing.T) {
 		assert.Empty(t, s.titles("ada"))
 		assert.NotContains(t, s.bySession(), "d")
 	}
+	assert.Equal(t, 7, s.flow("acme", acmeKey).total().Accepted, "as many as in the answers")
 	assert.NotEmpty(t, s.titles("bob"))
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -146,8 +147,11 @@ func (t *taking) take(ctx context.Context) (Counts, error) {
 			return Counts{}, httpx.Unavailable(err)
 		}
 	}
-	t.in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(len(t.erased)))
-	counts.Accepted += len(t.erased)
+	if n := len(t.erased); n > 0 {
+		t.in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(n))
+		t.in.opts.Meter.Count(t.productID, tracing.Flow{Accepted: n})
+		counts.Accepted += n
+	}
 	return counts, nil
 }
 
