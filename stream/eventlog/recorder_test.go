@@ -229,6 +229,17 @@ func TestRecorder_appendsOnlyNewEvents(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c", "d", "e"}, r.stored(t, "u1"))
 }
 
+// Where claims name nobody, a sign-in has two entries, and it is still one event.
+func TestRecorder_countsARepeatedSignInOnce(t *testing.T) {
+	r := musttest.New(eventlog.NewRecorder(newMemoryLog(), &eventlog.RecorderOptions{
+		VerifiedOnly: func(string) bool { return true }}))
+	named := signsIn("s1", "anon", "ada", 2)
+	named.Standing = activity.Signed
+	require.Equal(t, activity.Result{Accepted: 2}, recordBy(t, r, product, does("s1", "anon", "a", 1), named))
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: 2},
+		recordBy(t, r, product, does("s1", "anon", "a", 1), named, does("s1", "ada", "b", 3)))
+}
+
 // If neither session nor user is known, nothing shows that two events are of one person: an email
 // address belongs only to the event that carried it.
 func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
@@ -324,11 +335,11 @@ func TestRecorder_namesTheOwnerOfAnAddress(t *testing.T) {
 	require.Equal(t, map[string]string{"ada": "", "bob": "bob@x.example"}, emails)
 }
 
-// A sign-in that is reported again, or with many others, is appended once.
+// A sign-in that is reported again, or with many others, is appended once, and then is a duplicate.
 func TestRecorder_takesASignInOnce(t *testing.T) {
 	r := newRecording(t)
-	for range 3 {
-		require.Equal(t, activity.Result{Accepted: 1}, r.record(t, signsIn("s1", "anon", "ada", 1)))
+	for _, want := range []activity.Result{{Accepted: 1}, {Duplicate: 1}, {Duplicate: 1}} {
+		require.Equal(t, want, r.record(t, signsIn("s1", "anon", "ada", 1)))
 	}
 	entries := r.entries(t)
 	require.Len(t, entries, 1)

@@ -183,15 +183,15 @@ func (s *step) appendTurns(turns []turn, productID string) []turn {
 }
 
 // drop removes the actions and identities that have one of the keys. It returns
-// the number of actions, and whether it has removed anything.
+// the number of their events, and whether it has removed anything.
 func (s *step) drop(keys []feed.Key) (dropped int, any bool) {
 	seen := make(map[feed.Key]struct{}, len(keys))
 	for _, key := range keys {
 		seen[key] = struct{}{}
 	}
 	for i := range s.parts {
-		actions, some := s.parts[i].drop(seen)
-		dropped, any = dropped+actions, any || some
+		events, some := s.parts[i].drop(seen)
+		dropped, any = dropped+events, any || some
 	}
 	return dropped, any
 }
@@ -327,6 +327,6 @@ func (p *part) drop(keys map[feed.Key]struct{}) (dropped int, any bool) {
 		}
 		return n
 	}
-	dropped = see(p.actions)
+	dropped = see(p.events)
 	return dropped, see(p.named) > 0 || dropped > 0
 }
