@@ -649,6 +649,7 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 // and repeats both. A conversation that changed in the meantime is not ended but due
 // immediately.
 func (j *job) gone(ctx context.Context, cause error) error {
+	links := len(j.r.Sessions)
 	for _, s := range j.r.Sessions {
 		if err := j.d.store.unlink(ctx, j.d.productID, j.lane.link(), s.ID); err != nil {
 			j.back(time.Now().Add(storageRetry))
@@ -672,7 +673,7 @@ func (j *job) gone(ctx context.Context, cause error) error {
 		return err
 	}
 	j.logger().Info("a conversation is gone; its sessions can be linked again", "err", cause)
-	j.d.metrics.links.WithLabelValues(j.d.productID, j.lane.account.desk, "ended").Inc()
+	j.d.metrics.links.WithLabelValues(j.d.productID, j.lane.account.desk, "ended").Add(float64(links))
 	for _, w := range j.wants {
 		j.lost("gone", len(keptOf(w.found)))
 	}

@@ -209,6 +209,7 @@ func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 		before := j.r
 		require.NoError(t, j.gone(t.Context(), errRemoved))
 		assert.Empty(t, s.sessions(t, "7"))
+		assert.InDelta(t, 2, valueOf(t, d.metrics.links.WithLabelValues("acme", "zendesk", "ended")), 0, "of each session")
 		j.r = before // as after an answer that was lost
 		require.NoError(t, j.gone(t.Context(), errRemoved))
 		assert.Empty(t, s.linkedTo(t, "s")+s.linkedTo(t, "late"))
