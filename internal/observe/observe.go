@@ -68,7 +68,7 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 			if p := recover(); p != nil {
 				cut = o.recovered(sw, r, route(r), p)
 			}
-			o.done(r, route(r), sw, time.Since(start))
+			o.done(r, route(r), sw, cmp.Or(sw.began, time.Now()).Sub(start))
 			if cut {
 				panic(http.ErrAbortHandler)
 			}
@@ -142,6 +142,7 @@ type statusWriter struct {
 	http.ResponseWriter
 	requestID string
 	status    int          // the first one written; 0 before that
+	began     time.Time    // of a stream that was not hijacked; zero for any other answer
 	err       *httpx.Error // the error of a failed request, or nil
 }
 
@@ -151,13 +152,21 @@ func (w *statusWriter) Report(e *httpx.Error) { w.err = e }
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *statusWriter) WriteHeader(status int) {
-	w.status = cmp.Or(w.status, status)
+	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *statusWriter) Write(p []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
+	w.begin(http.StatusOK)
 	return w.ResponseWriter.Write(p)
+}
+
+// begin records the status of an answer, and the time if it is the start of a stream.
+func (w *statusWriter) begin(status int) {
+	if w.status == 0 && w.Header().Get("Content-Type") == "text/event-stream" {
+		w.began = time.Now()
+	}
+	w.status = cmp.Or(w.status, status)
 }
 
 // Hijack records that the handler now controls the connection.

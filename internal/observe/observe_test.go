@@ -273,6 +273,23 @@ func TestWrap_measuresByRouteAndStatus(t *testing.T) {
 	}, o.durations(t), "ids and unknown paths make no labels of their own")
 }
 
+// A stream that is not hijacked, as over HTTP/2, lasts longer than its start takes.
+func TestWrap_measuresAStreamToItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := observing(slog.LevelDebug, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Second)
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 3 {
+				_, _ = io.WriteString(w, "data: 1\n\n")
+				time.Sleep(time.Hour)
+			}
+		}))
+		o.serve(get("/"))
+		assert.EqualValues(t, time.Second, o.lines(t)[0]["took"])
+		assert.InDelta(t, 1, musttest.New(o.reg.Gather())[0].GetMetric()[0].GetHistogram().GetSampleSum(), 0)
+	})
+}
+
 func TestNew_needsNoRegistry(t *testing.T) {
 	o := &observed{handler: musttest.New(observe.New(slog.New(slog.DiscardHandler), nil)).Wrap(httpx.Route, answer(204))}
 	assert.Equal(t, http.StatusNoContent, o.serve(get("/")).Code)
