@@ -28,10 +28,14 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 		e.Standing, e.EmailStanding = max(e.Standing, activity.Reported), max(e.EmailStanding, activity.Reported)
 	}
 	result, err := s.recorder.Record(s.withGeneration(ctx, productID), productID, events)
-	if err == nil {
-		result.Ignored = ignored
+	if err != nil {
+		return activity.Result{}, err
 	}
-	return result, err
+	for _, n := range ignored {
+		result.Ignored += n
+	}
+	s.intake.Count(productID, result, ignored)
+	return result, nil
 }
 
 // Report records progress of the assistance in a conversation that desks do not report: a dismissal, a

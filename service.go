@@ -57,6 +57,7 @@ type Service struct {
 
 	lookup    *recent.Lookup
 	recorder  *eventlog.Recorder
+	intake    *intake.Intake
 	meter     *flow.Meter
 	dir       *directory.Directory
 	connector *connector.Connector
@@ -157,14 +158,14 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	s.dir, err = directory.New(s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
-	in, err := intake.New(s.recorder, s.products, &intake.Options{
+	s.intake, err = intake.New(s.recorder, s.products, &intake.Options{
 		SessionOf: func(ctx context.Context, productID string, e *activity.Event) (string, error) {
 			return s.dir.Find(ctx, s.engine.Activity(), productID, e)
 		},
 		IsOwn: directory.IsOwn, Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
-	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
-	p.webhook = in.Webhook(segment.Source, amplitude.Source, posthog.Source)
+	p.ingest, p.segment, p.amplitude = posthog.New(s.intake), segment.New(s.intake), amplitude.New(s.intake)
+	p.webhook = s.intake.Webhook(segment.Source, amplitude.Source, posthog.Source)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Tracer: o.Tracer,
 		Logger: s.log, Metrics: reg})

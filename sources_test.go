@@ -19,7 +19,9 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/flat"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/redistest"
@@ -361,6 +363,9 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 	result, err := s.service.Record(t.Context(), "acme", events)
 	require.NoError(t, err)
 	assert.Equal(t, activity.Result{Accepted: 2, Ignored: 1}, result)
+	assert.Equal(t, tracing.Flow{Accepted: 2, Ignored: 1, Actions: 2}, s.flow("acme", acmeKey).total())
+	assert.Equal(t, map[string]float64{"accepted": 2, "duplicate": 0, "ignored malformed": 1},
+		metricstest.By(t, s.service.Metrics(), "liveactivity_events_total", "outcome", "reason"))
 	_, err = s.service.Record(t.Context(), "acmee", events)
 	assert.ErrorIs(t, err, liveactivity.ErrUnknownProduct)
 	assert.Empty(t, s.titles("anonymous"))

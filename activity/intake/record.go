@@ -62,11 +62,20 @@ type Counts struct {
 func (in *Intake) Record(
 	ctx context.Context, productID string, events []activity.Event, ignored Ignored,
 ) (Counts, error) {
-	brought := len(events)
 	result, err := in.sink.Record(ctx, productID, events)
 	if err != nil {
 		return Counts{}, httpx.Unavailable(err)
 	}
+	counts := Counts{Accepted: result.Accepted, Reasons: in.Count(productID, result, ignored)}
+	for _, n := range counts.Reasons {
+		counts.Ignored += n
+	}
+	return counts, nil
+}
+
+// Count counts the events that a sink has recorded, together with the ignored ones that never reached
+// it. It adds the ones that the sink has ignored to the map, or to a new one, and returns it.
+func (in *Intake) Count(productID string, result activity.Result, ignored Ignored) Ignored {
 	early := 0
 	for _, n := range ignored {
 		early += n
@@ -83,5 +92,5 @@ func (in *Intake) Record(
 	in.events.WithLabelValues(productID, "accepted", "").Add(float64(result.Accepted))
 	in.events.WithLabelValues(productID, "duplicate", "").Add(float64(result.Duplicate))
 	ignored.add(ReasonDuplicate, result.Duplicate)
-	return Counts{Accepted: result.Accepted, Ignored: brought + early - result.Accepted, Reasons: ignored}, nil
+	return ignored
 }

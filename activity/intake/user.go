@@ -18,10 +18,10 @@ const (
 	maxEscapes = 256 // of an ID in JSON, where it is repeated often
 )
 
-// Sound returns the recordable events of a program's own source, and the number of others. It removes
+// Sound returns the recordable events of a program's own source, and counts the others. It removes
 // invalid email addresses and IDs that many people share, and cleans actions. It does not modify its
 // arguments; the result shares only strings with them.
-func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
+func Sound(events []activity.Event) (sound []activity.Event, ignored Ignored) {
 	sound = make([]activity.Event, 0, len(events))
 	for _, e := range events {
 		if e.UserID = UnsharedID(e.UserID); e.UserID == "" {
@@ -29,8 +29,8 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 		}
 		e.SessionID, e.Email = UnsharedID(e.SessionID), FirstEmail(e.Email)
 		e.Anonymous, e.Visitor = ifUsable(UnsharedID(e.Anonymous)), ifUsable(UnsharedID(e.Visitor))
-		if ReasonToIgnore(&e) != "" {
-			ignored++
+		if reason := ReasonToIgnore(&e); reason != "" {
+			ignored.add(reason, 1)
 			continue
 		}
 		if e.Action != nil {

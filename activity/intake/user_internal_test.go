@@ -45,14 +45,14 @@ func TestSound(t *testing.T) {
 	} {
 		sound, ignored := Sound([]activity.Event{event})
 		assert.Empty(t, sound, name)
-		assert.Equal(t, 1, ignored, name)
+		assert.Len(t, ignored, 1, name)
 	}
 	shared := e(func(e *activity.Event) { e.UserID = "null" })
 	visitor := e(func(e *activity.Event) { e.Anonymous = "undefined" })
 	long := e(func(e *activity.Event) { e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), broken })
 	acts := activity.Event{ID: "1", UserID: "ada", Action: &activity.Action{Title: " Click "}}
 	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor, long, acts})
-	assert.Zero(t, ignored)
+	assert.Empty(t, ignored)
 	assert.Equal(t, []activity.Event{
 		e(func(*activity.Event) {}),
 		{ID: "1", SessionID: "s", Email: "ada@acme.example"},
