@@ -179,7 +179,8 @@ type writing struct {
 	// the last, and the session's history including them.
 	First   eventlog.ID     `json:"first,omitzero"`
 	To      cursor          `json:"to,omitzero"`
-	Count   int             `json:"count,omitempty"` // actions
+	Count   int             `json:"count,omitempty"`   // actions
+	Trimmed int             `json:"trimmed,omitempty"` // actions before them that the log no longer held
 	History summary.History `json:"history,omitzero"`
 
 	Summary *sessionSummary `json:"summary,omitempty"` // nil for a note of actions

@@ -310,7 +310,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	n, actions, text := fill(v.desk, w.ID, w.found, v.notes.Bin)
 	return &step{kind: kindNote, link: w.linkID(), want: w, covered: n, actions: actions,
 		writing: &writing{Session: w.ID, UserID: w.UserID, Text: text, Begun: v.now, First: first,
-			To: endOf(w.found[:n]), Count: len(actions)}}
+			To: endOf(w.found[:n]), Count: len(actions), Trimmed: w.trimmed}}
 }
 
 // endOf returns the position after the last action that a note shows. Actions that are left out behind

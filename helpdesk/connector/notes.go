@@ -49,8 +49,8 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	if err != nil {
 		return err
 	}
+	j.lost("trimmed", w.Trimmed)
 	if s.want != nil {
-		j.lost("trimmed", s.want.trimmed)
 		s.want.found, s.want.trimmed = s.want.found[s.covered:], 0
 		if j.unfinished = ""; len(keptOf(s.want.found)) > 0 {
 			j.unfinished = w.Session
