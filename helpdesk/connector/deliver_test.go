@@ -308,6 +308,19 @@ func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
 	})
 }
 
+func TestFollow_countsTheNoteInDoubtOfAConversationThatIsGone(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.begins(t, "a")
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 500, Ambiguous: true}))
+		f.views(t, "s", "b", "c")
+		f.desk.refuses(failing("7", helpdesk.APIError{Status: 404, Gone: true}))
+		f.views(t, "s", "d")
+		time.Sleep(time.Minute)
+		assert.Empty(t, f.sessions(t, "7"))
+		assert.InDelta(t, 3, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "gone")), 0)
+	})
+}
+
 func TestFollow_endsTheLinksOfAConversationThatARedactionFindsGone(t *testing.T) {
 	withDesk(t, summaries(1), nil, func(t *testing.T, f *following) {
 		f.desk.refuses(failing("redact", helpdesk.APIError{Status: 404, Gone: true}))

@@ -649,7 +649,10 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 // and repeats both. A conversation that changed in the meantime is not ended but due
 // immediately.
 func (j *job) gone(ctx context.Context, cause error) error {
-	links := len(j.r.Sessions)
+	links, lost := len(j.r.Sessions), 0
+	if w := j.r.Writing; w != nil { // a note in doubt goes with the conversation
+		lost = w.Count
+	}
 	for _, s := range j.r.Sessions {
 		if err := j.d.store.unlink(ctx, j.d.productID, j.lane.link(), s.ID); err != nil {
 			j.back(time.Now().Add(storageRetry))
@@ -675,8 +678,9 @@ func (j *job) gone(ctx context.Context, cause error) error {
 	j.logger().Info("a conversation is gone; its sessions can be linked again", "err", cause)
 	j.d.metrics.links.WithLabelValues(j.d.productID, j.lane.account.desk, "ended").Add(float64(links))
 	for _, w := range j.wants {
-		j.lost("gone", len(keptOf(w.found)))
+		lost += len(keptOf(w.found))
 	}
+	j.lost("gone", lost)
 	j.d.drop(j.lane)
 	return nil
 }
