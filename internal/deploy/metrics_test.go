@@ -189,6 +189,20 @@ func TestAlerts_fireWhenTheyShould(t *testing.T) {
 	}
 }
 
+// A release of the chart may have any name. Its job is the label of its service, which is the chart's name.
+func TestChart_namesTheJobOfTheAlerts(t *testing.T) {
+	label := regexp.MustCompile(`jobLabel: (\S+)`).FindStringSubmatch(read(t, "chart/templates/optional.yaml"))
+	require.NotNil(t, label)
+	assert.Contains(t, read(t, "chart/templates/_helpers.tpl"), label[1]+": {{ .Chart.Name }}\n")
+	name := at[string](t, parsed(t, "deploy/chart/Chart.yaml"), "name")
+	jobs := regexp.MustCompile(`job=\\?"([^"\\]*)`)
+	for _, file := range []string{"prometheus-alerts.yaml", "grafana-dashboard.json"} {
+		for _, job := range jobs.FindAllStringSubmatch(read(t, file), -1) {
+			assert.Equal(t, name, job[1], file)
+		}
+	}
+}
+
 // panel is a panel of Grafana.
 type panel struct {
 	ID          int
