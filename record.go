@@ -29,13 +29,13 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 	}
 	result, err := s.recorder.Record(s.withGeneration(ctx, productID), productID, events)
 	if err != nil {
-		return activity.Result{}, err
+		ignored = nil // until the events are recorded again
 	}
 	for _, n := range ignored {
 		result.Ignored += n
 	}
 	s.intake.Count(productID, result, ignored)
-	return result, nil
+	return result, err
 }
 
 // Report records progress of the assistance in a conversation that desks do not report: a dismissal, a

@@ -186,9 +186,10 @@ func (r Result) Plus(s Result) Result {
 // Sink records the events of one request. It corrects their times for the sender's clock: never
 // later than their arrival, and in a session always in the order of the sender's timestamps, even
 // across requests. Events older than the retention are not recorded. When Record returns nil, all
-// other actions are stored and readable. After an error the caller may retry the whole request;
-// no action is recorded twice. Record must be safe for concurrent use. It must not retain the
-// slice, but may retain the events' strings, which should not be substrings of larger ones.
+// other actions are stored and readable. After an error the result counts the events that were
+// recorded before it, and the caller may retry the whole request; no action is recorded twice. Record
+// must be safe for concurrent use. It must not retain the slice, but may retain the events' strings,
+// which should not be substrings of larger ones.
 type Sink interface {
 	Record(ctx context.Context, productID string, events []Event) (Result, error)
 }

@@ -274,6 +274,14 @@ func TestSinkError_isTemporary(t *testing.T) {
 	}
 }
 
+// Events that were recorded before the sink's error are duplicates in the repetition.
+func TestSinkError_countsTheEventsBeforeIt(t *testing.T) {
+	s := newService(intake.Options{})
+	s.sink.err, s.sink.before = errors.New("dial"), activity.Result{Accepted: 2, Expired: 1}
+	requireError(t, s.webhook(batch("", view(nil), "7")), http.StatusServiceUnavailable)
+	assert.Equal(t, map[string]float64{"accepted": 2, "duplicate": 0, "ignored expired": 1}, s.counted(t))
+}
+
 // The sink's outcomes are in the answer, and in the metrics once each.
 func TestIntake_countsTheSinksOutcomes(t *testing.T) {
 	s := newService(intake.Options{})

@@ -156,13 +156,14 @@ type sink struct {
 	events map[string][]activity.Event // by product
 	lost   activity.Result             // of the next events, those that are not accepted
 	err    error
+	before activity.Result // that error
 }
 
 func (s *sink) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := cmp.Or(s.err, ctx.Err()); err != nil {
-		return activity.Result{}, err
+		return s.before, err
 	}
 	s.events[productID] = append(s.events[productID], events...)
 	r := s.lost

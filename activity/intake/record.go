@@ -57,13 +57,14 @@ type Counts struct {
 
 // Record passes the events of a product to the sink, which then owns them, and counts them together
 // with the ignored ones. It modifies ignored and returns it in the counts. An error is a 503, after
-// which the sender should repeat the request: nothing has been counted, and the sink recognizes
-// repeated events by their IDs.
+// which the sender should repeat the request: only what the sink has recorded is counted, and the sink
+// recognizes repeated events by their IDs.
 func (in *Intake) Record(
 	ctx context.Context, productID string, events []activity.Event, ignored Ignored,
 ) (Counts, error) {
 	result, err := in.sink.Record(ctx, productID, events)
 	if err != nil {
+		in.Count(productID, result, nil)
 		return Counts{}, httpx.Unavailable(err)
 	}
 	counts := Counts{Accepted: result.Accepted, Reasons: in.Count(productID, result, ignored)}
@@ -76,6 +77,9 @@ func (in *Intake) Record(
 // Count counts the events that a sink has recorded, together with the ignored ones that never reached
 // it. It adds the ones that the sink has ignored to the map, or to a new one, and returns it.
 func (in *Intake) Count(productID string, result activity.Result, ignored Ignored) Ignored {
+	if result == (activity.Result{}) && len(ignored) == 0 {
+		return ignored
+	}
 	early := 0
 	for _, n := range ignored {
 		early += n

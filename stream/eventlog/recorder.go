@@ -98,11 +98,11 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
 	duplicates := a.group(r.byEngine(events))
-	result := activity.Result{Duplicate: duplicates}
+	result := activity.Result{}
 	for s := range a.steps() {
 		did, err := r.record(ctx, a, s, timeout)
 		if err != nil {
-			return activity.Result{}, err
+			return result, err
 		}
 		result = result.Plus(did)
 		timeout = stepTimeout
@@ -110,6 +110,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	r.end(a)
 	if duplicates > 0 {
 		r.opts.Meter.Count(productID, tracing.Flow{Duplicate: duplicates})
+		result.Duplicate += duplicates
 	}
 	return result, nil
 }

@@ -601,8 +601,10 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	for i := range events {
 		events[i] = does(fmt.Sprint("s", i), "u1", fmt.Sprint("e", i), 1)
 	}
-	require.ErrorIs(t, errorOf(recorder.Record(t.Context(), product, events)), errFull)
+	result, err := recorder.Record(t.Context(), product, events)
+	require.ErrorIs(t, err, errFull)
 	first := metered.Accepted
+	assert.Equal(t, activity.Result{Accepted: first}, result)
 	assert.Positive(t, first)
 	assert.Less(t, first, 300)
 	room = 2
