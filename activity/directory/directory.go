@@ -124,7 +124,7 @@ func (s *Session) expireOthers(e *activity.Event, ttl time.Duration) {
 	check := func(id string) {
 		known, isKnown := s.OthersAt[id]
 		switch {
-		case id == "", id == s.UserID:
+		case id == "", id == s.UserID, s.UserID == "": // nobody's link would go with any user
 			return
 		case id == e.UserID, !isKnown:
 			known = max(known, at)

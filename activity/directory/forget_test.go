@@ -168,6 +168,21 @@ func TestBook_forgetsOtherUsersAfterTheirTime(t *testing.T) {
 	}
 }
 
+// The link of a visitor without an ID goes with nobody else.
+func TestBook_leavesTheLinkOfAVisitorAmongExpiredUsers(t *testing.T) {
+	d := newDirectory(time.Minute)
+	d.learn(t, identified(0, "ada", ""))
+	d.learn(t, identified(1, "bob", ""))
+	d.forget(t, directory.Person{UserIDs: []string{"bob"}, SessionIDs: []string{"s"},
+		Others: map[string][]string{"s": {"ada"}}})
+	d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "1", "", "") })
+	for _, second := range []int{10, 90, 170} {
+		d.learn(t, seen(second, "s", "", ""))
+	}
+	s, _ := d.session(t, "s")
+	assert.Equal(t, "1", s.ConversationID)
+}
+
 // A session or address that changes during an erasure is not forgotten halfway.
 func TestDirectory_Forget_conflictsWithNews(t *testing.T) {
 	who := directory.Person{UserIDs: []string{"ada"}, Emails: []string{"ada@x.example"}, SessionIDs: []string{"s"},

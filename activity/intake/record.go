@@ -57,8 +57,8 @@ type Counts struct {
 
 // Record passes the events of a product to the sink, which then owns them, and counts them together
 // with the ignored ones. It modifies ignored and returns it in the counts. An error is a 503, after
-// which the sender should repeat the request: only what the sink has recorded is counted, and the sink
-// recognizes repeated events by their IDs.
+// which the sender should repeat the request: only events that the sink has recorded are counted, and it
+// recognizes repeated ones by their IDs.
 func (in *Intake) Record(
 	ctx context.Context, productID string, events []activity.Event, ignored Ignored,
 ) (Counts, error) {
