@@ -87,7 +87,7 @@ type Delivery struct {
 // person. Neither is nil. It changes nothing. A conversation may hold the sessions of several
 // people: only the person's are returned, but all of the messages.
 func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
-	records, of, err := c.store.conversationsOf(ctx, productID, of)
+	records, _, of, err := c.store.conversationsOf(ctx, productID, of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,9 +121,16 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	if err != nil {
 		return plan, err
 	}
-	records, of, err := c.store.conversationsOf(ctx, productID, of)
+	records, others, of, err := c.store.conversationsOf(ctx, productID, of)
 	if err != nil {
 		return plan, err
+	}
+	for i := range others {
+		put, _, err := c.store.change(&others[i])
+		if err != nil {
+			return plan, err
+		}
+		plan.Changes = append(plan.Changes, put)
 	}
 	for i := range records {
 		desk, _ := product.find(records[i].link().Desk)
@@ -225,7 +232,7 @@ func (s *session) notesOf(of Person) (ids []string) {
 // another user's, or because the conversation has notes of another user.
 func (s *session) erase(of Person) (stays bool) {
 	s.Former = slices.DeleteFunc(slices.Clone(s.Former), func(n formerNote) bool { return of.owns(s.ID, n.UserID) })
-	s.Others = slices.DeleteFunc(slices.Clone(s.Others), func(id string) bool { return slices.Contains(of.UserIDs, id) })
+	s.dropOther(&of)
 	if !of.owns(s.ID, s.UserID) {
 		return true
 	}
@@ -235,6 +242,13 @@ func (s *session) erase(of Person) (stays bool) {
 	s.Notes, s.Contact = nil, helpdesk.Contact{}
 	s.passTo(s.Former[len(s.Former)-1].UserID)
 	return true
+}
+
+// dropOther removes a person from the session's other users, and reports whether it was one.
+func (s *session) dropOther(of *Person) bool {
+	known := len(s.Others)
+	s.Others = slices.DeleteFunc(slices.Clone(s.Others), func(id string) bool { return slices.Contains(of.UserIDs, id) })
+	return len(s.Others) < known
 }
 
 // forget removes a person's messages and look-up. Messages without an author, offers and replies
@@ -256,9 +270,10 @@ func (c *conversation) forget(of Person) {
 // conversationsOf reads the conversations of a person's sessions. A conversation is kept for longer
 // than its sessions are known, so it reads all conversations of the product, and adds the sessions
 // that are the person's by the conversation's own record to the Person that it returns. An address
-// leads to these only if it named the person: anybody may have claimed it.
+// leads to these only if it named the person: anybody may have claimed it. Of the conversations of others
+// it returns those with a session that the person used before, already without the person.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
-	records []record, _ Person, err error) {
+	records, others []record, _ Person, err error) {
 	known, mayName, links := of.SessionIDs, of.mayName(), slices.Concat(slices.Collect(maps.Values(of.Links))...)
 	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Collect(maps.All(of.Others))
 	err = document.Each(ctx, s.docs, productID, conversationPrefix, func(doc document.Document) {
@@ -266,11 +281,14 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 		if !linked && !mayName(doc.Value) {
 			return
 		}
-		if r := recordOf(doc); r.adds(&of, known) || linked {
+		switch r := recordOf(doc); {
+		case r.adds(&of, known), linked:
 			records = append(records, r)
+		case r.dropOther(&of):
+			others = append(others, r)
 		}
 	})
-	return records, of, err
+	return records, others, of, err
 }
 
 // mayName returns a function that reports whether a conversation's document may name the person. That
@@ -312,6 +330,14 @@ func (c *conversation) adds(of *Person, known []string) (found bool) {
 		of.Others[s.ID] = append(slices.Clip(of.Others[s.ID]), others...)
 	}
 	return found || slices.ContainsFunc(c.Messages, func(m message) bool { return of.isNamed(m.Contact) })
+}
+
+// dropOther removes a person from the other users of the sessions, and reports whether it was one.
+func (c *conversation) dropOther(of *Person) (wasOne bool) {
+	for i := range c.Sessions { // of a conversation that was just read
+		wasOne = c.Sessions[i].dropOther(of) || wasOne
+	}
+	return wasOne
 }
 
 // isOf reports whether the session's user is the person. A contact's address shows that only if no

@@ -126,6 +126,12 @@ func TestErase_isInTimeUntilTheOutbox(t *testing.T) {
 	}
 }
 
+func TestConversation_dropOther_reachesEverySession(t *testing.T) {
+	c := conversation{Sessions: []session{{Others: []string{"ada"}}, {Others: []string{"ada", "eve"}}}}
+	assert.True(t, c.dropOther(&Person{UserIDs: []string{"ada"}}))
+	assert.Equal(t, []session{{Others: []string{}}, {Others: []string{"eve"}}}, c.Sessions)
+}
+
 // The directory knows a session for some hours, and the conversation for a day or more.
 func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 	ada, bob := helpdesk.Contact{Email: "Ada@acme.example"}, helpdesk.Contact{Email: "bob@acme.example", UserID: "bob"}
@@ -149,6 +155,8 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 		"of a claimed address":      {byUser, session{ByWebhook: true, Contact: known, Notes: written}, 0, true},
 		"of somebody unknown":       {byEmail, session{Notes: written}, 0, true},
 		"of a stranger's statement": {byEmail, session{Contact: ada, Notes: written}, 0, true},
+		"used before another's": {byUser, session{UserID: "bob", Others: []string{"eve", "ada"}, Notes: written}, 0,
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
@@ -164,6 +172,10 @@ func TestErase_reachesConversationsThatOutliveTheirSessions(t *testing.T) {
 			c := d.stored(t, "chat/c1")
 			assert.Equal(t, test.left, !c.isEmpty())
 			assert.Empty(t, c.Redact)
+			for _, s := range c.Sessions {
+				assert.NotContains(t, s.Others, "ada")
+				assert.Len(t, s.Others, max(0, len(test.s.Others)-1), "others stay")
+			}
 		})
 	}
 }
