@@ -372,3 +372,23 @@ func TestAppend_erasesASessionWithoutReadingItsActions(t *testing.T) {
 	require.Less(t, commands(t, server, "hgetall")-before, 2*sessions, "once for each session, when it is gone")
 	require.Empty(t, labels(t, log, "ada"))
 }
+
+// Redis does one thing at a time: sessions that grow together do not lose their oldest actions together.
+func TestAppend_doesNotCompactManySessionsAtOnce(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &Options{MaxEvents: 20})
+	const sessions = 60
+	total := 0
+	for range 100 {
+		var entries []eventlog.Entry
+		for i := range sessions {
+			entries = append(entries, entry(fmt.Sprint("s", i), fmt.Sprint("user", i)))
+		}
+		before := commands(t, server, "hgetall")
+		require.NoError(t, log.Append(t.Context(), acme, entries))
+		compacted := commands(t, server, "hgetall") - before - 1 // meta
+		require.Less(t, compacted, sessions/2)
+		total += compacted
+	}
+	require.GreaterOrEqual(t, total, sessions, "as many as if each was compacted")
+}

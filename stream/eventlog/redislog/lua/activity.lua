@@ -8,6 +8,11 @@
 local max_events, oldest = tonumber(ARGV[4]), micros - ttl * 1000
 local max_held, max_identities = math.max(200, 8 * max_events), 8
 
+-- Returns when a session with that many actions is compacted next: after a number of new ones that
+-- nobody can foresee, so that one commit to many sessions does not compact all of them.
+math.randomseed(micros % 2 ^ 31)
+local function next_compaction(kept) return digits(kept + max_events + math.random(0, max_events)) end
+
 -- Moves a name to the end of the order of activity. It returns bytes, plus the name's own if it is new.
 local function count(name, version, bytes)
   local is_new = call('ZADD', active, version, name) == 1
@@ -62,8 +67,7 @@ local function drop_identities(held, all)
 end
 
 -- Removes a session's oldest actions beyond the maximum of each user and of all, and the
--- identities beyond theirs. It returns the number of bytes freed. It runs again after as many
--- new actions as are kept of a user.
+-- identities beyond theirs. It returns the number of bytes freed.
 local function compact(held)
   local all, found, identities = call('HGETALL', held), {}, {}
   for i = 1, #all, 2 do
@@ -94,7 +98,7 @@ local function compact(held)
     end
   end
   call_chunked('HDEL', held, gone)
-  call('HSET', held, 'most', digits(kept + max_events))
+  call('HSET', held, 'most', next_compaction(kept))
   if freed ~= 0 then call('HINCRBY', held, 'size', digits(-freed)) end
   return freed
 end
@@ -105,6 +109,7 @@ local function file_run(user, session, version, first, last)
   local held, keys, newest = base .. 'held:' .. session, {}, 0
   for i = first, last, 3 do keys[#keys + 1] = string.sub(ARGV[i], 8) end
   local known, values, bytes = call('HMGET', held, 'most', unpack(keys)), {}, 0
+  local most_held = known[1] or next_compaction(max_events)
   for n, key in ipairs(keys) do
     local i = first + 3 * (n - 1)
     local start = tonumber(ARGV[i + 1])
@@ -115,10 +120,9 @@ local function file_run(user, session, version, first, last)
     end
   end
   if #values == 0 then return 0 end
-  call('HSET', held, unpack(values))
+  call('HSET', held, 'most', most_held, unpack(values))
   call('HINCRBY', held, 'size', bytes)
-  local most_held = tonumber(known[1] or 2 * max_events) + max_identities
-  if call('HLEN', held) > most_held then bytes = bytes - compact(held) end
+  if call('HLEN', held) > most_held + max_identities then bytes = bytes - compact(held) end
   bytes = count('s' .. session, version, bytes)
   if user == '' then return bytes end
   local sessions = base .. 'user:' .. user
