@@ -310,6 +310,24 @@ func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
 	require.Equal(t, 1, log.Stats()[acme].Entries)
 }
 
+// Redis does one thing at a time, and would free an expired key of a large product at once.
+func TestExpiry_leavesNoLargeKeyToRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := opened(t, server.URL(), &Options{Retention: brief, Prefix: "la"})
+	fillWithDocuments(t, log, brief.TTL)
+	p := log.product(acme)
+	p.tidied(time.Now())
+	require.False(t, p.untidy(p.tidiedAt))
+	expiry := p.committedAt.Add(brief.TTL + 2*time.Millisecond)
+	require.True(t, p.untidy(expiry), "long before the keys expire")
+	time.Sleep(time.Until(expiry))
+	require.NoError(t, p.tidyAll(t.Context()))
+	keys, err := server.Client().Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Subset(t, []string{"la:format", "la:{p:acme}:meta", "la:{p:acme}:torn"}, keys)
+}
+
 // Each write puts off the end of the keys to which it adds, to 9/8 of the retention.
 func TestExpiry_isPutOffByEachWrite(t *testing.T) {
 	t.Parallel()

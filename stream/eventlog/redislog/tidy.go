@@ -56,7 +56,9 @@ func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64)
 	return left > 0, nextCounted, number(reply[3]), nil
 }
 
-// Bounds of the interval at which products are tidied, which is an eighth of the retention's TTL.
+// Bounds of the interval at which products are tidied, which is 1/16 of the retention's TTL: a product at
+// rest must be tidied after its data have expired and before its keys expire, because Redis would remove a
+// large key at once, during which it serves no one else.
 const (
 	minTidyInterval = time.Second
 	maxTidyInterval = 10 * time.Minute
@@ -65,7 +67,7 @@ const (
 // tidy tidies the products that need it at each interval, one after another, until ctx
 // ends.
 func (l *Log) tidy(ctx context.Context) {
-	interval := min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval)
+	interval := min(max(l.opts.Retention.TTL/16, minTidyInterval), maxTidyInterval)
 	for schedule.Sleep(ctx, interval) == nil {
 		for _, p := range l.products.All() {
 			began := time.Now()
@@ -81,13 +83,12 @@ func (l *Log) tidy(ctx context.Context) {
 	}
 }
 
-// untidy reports whether this process has written to the product since it was tidied, or whether its last write has
-// expired since then. Other processes tidy after their own writes.
+// untidy reports whether this process has written to the product since it was tidied, or whether its last write
+// has expired since then. Other processes tidy after their own writes.
 func (p *product) untidy(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ttl := p.log.opts.Retention.TTL
-	expiry := p.committedAt.Add(ttl + ttl/8 + time.Second) // as in lua/shared.lua
+	expiry := p.committedAt.Add(p.log.opts.Retention.TTL)
 	return p.committedAt.After(p.tidiedAt) || p.tidiedAt.Before(expiry) && now.After(expiry) && !p.committedAt.IsZero()
 }
 

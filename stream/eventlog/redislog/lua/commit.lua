@@ -188,13 +188,13 @@ if documents > 0 then
     if args[i] == '0' or args[i] == '3' then longest = math.max(longest, lives > 0 and lives or math.huge) end
   end
   add('docs', bytes)
-  evict(docs, 'docs', document_size, remove_documents, bytes)
-  -- Names expire with the last document.
+  evict(docs, 'docs', document_size, remove_documents, bytes, 0)
+  -- Names expire after the last document, and later than they are tidied.
   if longest == math.huge then
     call('PERSIST', names)
     call('PERSIST', docs)
-  elseif left ~= -1 and (left < longest or call('PTTL', docs) == -1) then
-    local period = digits(math.max(left, longest) + lifetime - ttl)
+  elseif left ~= -1 and (left < longest + ttl / 16 + 1000 or call('PTTL', docs) == -1) then
+    local period = digits(math.max(left, longest + lifetime - ttl))
     call('PEXPIRE', names, period)
     call('PEXPIRE', docs, period)
   end
@@ -210,7 +210,7 @@ for _ = 1, runs do
 end
 if runs > 0 then
   add('acts', bytes)
-  evict(active, 'acts', activity_size, remove_activity, bytes)
+  evict(active, 'acts', activity_size, remove_activity, bytes, 0)
   keep(active)
 end
 

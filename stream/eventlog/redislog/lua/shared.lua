@@ -164,9 +164,10 @@ local function remove_activity(gone)
   call_chunked('ZREM', active, gone)
 end
 
--- Removes names from the beginning of an order, while they have expired or the rest is too
--- large: if necessary, at least as many bytes as were added. It returns whether there is more.
-local function evict(order, field, size_of, remove, added)
+-- Removes names from the beginning of an order, while they have expired, fewer than old were
+-- removed, or the rest is too large: if necessary, at least as many bytes as were added. It
+-- returns whether there is more.
+local function evict(order, field, size_of, remove, added, old)
   local held, removed, freed = number(field), 0, 0
   local done, count = false, nil
   while not done do
@@ -174,7 +175,7 @@ local function evict(order, field, size_of, remove, added)
     local page = call('ZRANGEBYSCORE', order, '-inf', '(+inf', 'LIMIT', 0, 16)
     for _, name in ipairs(page) do
       local size = size_of(name)
-      done = size > 0 and held <= max_state or removed >= most and freed >= added
+      done = size > 0 and held <= max_state and removed >= old or removed >= most and freed >= added
       if done then break end
       count = (count or call('ZCARD', order)) - 1
       if size == 0 then size = held / (count + 1) end
@@ -186,7 +187,7 @@ local function evict(order, field, size_of, remove, added)
   end
   if removed == 0 then return false end
   change(field, digits(math.max(0, held)))
-  return held > max_state and removed >= most
+  return (held > max_state or removed < old) and removed >= most
 end
 
 -- A commit is all or nothing even if Redis keeps only a part of it, because a command failed

@@ -8,8 +8,9 @@
 -- their bytes}.
 
 local more = trim_log(0)
-more = evict(docs, 'docs', document_size, remove_documents, 0) or more
-more = evict(active, 'acts', activity_size, remove_activity, 0) or more
+more = evict(docs, 'docs', document_size, remove_documents, 0, 0) or more
+local old = call('ZCOUNT', active, '-inf', '(' .. digits(micros - ttl * 1000)) -- all they did has expired
+more = evict(active, 'acts', activity_size, remove_activity, 0, old) or more
 
 local page = 256
 local orders = {
