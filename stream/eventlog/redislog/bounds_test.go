@@ -410,3 +410,25 @@ func TestAppend_doesNotCompactManySessionsAtOnce(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, total, sessions, "as many as if each was compacted")
 }
+
+// A server that starts applies all erasures, however many, but Redis does not read them in one step.
+func TestRead_appliesManyErasures(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &Options{Prefix: "la"})
+	const people = 2*maxErasures + 1
+	entries := make([]eventlog.Entry, 2*people)
+	for i := range people {
+		user := fmt.Sprint("user", i)
+		entries[i] = entry("session of "+user, user)
+		entries[people+i] = eventlogtest.EraseEntry(t, feed.Erasure{UserID: user, SessionIDs: []string{"session of " + user}})
+	}
+	require.NoError(t, log.Append(t.Context(), acme, entries))
+	started := open(t, server.URL(), &Options{Prefix: "la"})
+	reply, err := started.eval(t.Context(), readScript, []string{"la:{p:acme}:meta", "la:{p:acme}:log"},
+		milliseconds(time.Hour), "0-0", 0, 0, "0-0", "0-0", "0-0", maxErasures)
+	require.NoError(t, err)
+	require.Len(t, reply[5], 2*maxErasures)
+	for _, e := range eventlogtest.ReadAll(t, started, acme, eventlog.ID{}, len(entries))[:people] {
+		require.NotContains(t, string(e.Data), "user")
+	}
+}

@@ -13,6 +13,7 @@ import (
 const (
 	fetchEntries = 512
 	fetchBytes   = 1 << 20 // of data, for the tail; exceeded by one entry at most
+	maxErasures  = 64      // of up to 60 KiB each
 )
 
 // Read implements [eventlog.Log]. A cursor near the end is served from memory, any other from
@@ -208,7 +209,8 @@ var farthest = eventlog.ID{Milli: 1 << 53}
 
 // read reads at most n entries after the cursor from Redis, until their data have reached a
 // number of bytes. For n = 0 it reads only the bounds, and always returns a gap. It passes the
-// IDs that this process knows to Redis, and adds the erasures after the newest one known here.
+// IDs that this process knows to Redis, and adds the erasures after the newest one known here. It
+// reads again while there may be more of them.
 func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (portion, error) {
 	if after.Compare(farthest) > 0 {
 		after = farthest
@@ -218,12 +220,16 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	erased := p.erasedTo
 	p.mu.Unlock()
 	reply, err := p.ask(ctx, readScript, []string{p.keys.of("meta"), p.keys.of("log")},
-		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes, known.String(), held.String(), erased.String())
+		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes, known.String(), held.String(), erased.String(),
+		maxErasures)
 	if err != nil {
 		return portion{}, failed("read", err)
 	}
 	if err := p.erase(reply[5]); err != nil {
 		return portion{}, err
+	}
+	if page, _ := reply[5].([]any); len(page) == 2*maxErasures {
+		return p.read(ctx, after, n, bytes)
 	}
 	var result portion
 	if result.newest, err = parseID(reply[0]); err != nil {

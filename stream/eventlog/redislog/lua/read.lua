@@ -6,9 +6,9 @@
 --       4 bytes of data after which to stop
 --       5 newest ID known to the caller
 --       6 ID of the newest entry that the caller has in memory, 0-0 for none
---       7 newest "erase" entry that the caller knows
+--       7 newest "erase" entry that the caller knows   8 most of them to return
 --
--- Returns {newest ID, floor, oldest ID, entries, lost ranges, "erase" entries after the known
+-- Returns {newest ID, floor, oldest ID, entries, lost ranges, first "erase" entries after the known
 -- one}. An entry is its ID, session, data and keys, an "erase" entry its ID and data. For the
 -- bounds, and if entries after the ID are no longer retained, there are no entries, and oldest
 -- is the ID of the first entry after floor, "" for none. Otherwise oldest is false.
@@ -26,7 +26,7 @@ local state = call('HMGET', meta, 'newest', 'floor', 'born', 'gaps', 'erased')
 local newest, floor, born, lost = state[1], state[2], state[3], state[4]
 local erasures = {}
 if state[5] and state[5] ~= ARGV[7] then
-  for _, entry in ipairs(call('XRANGE', string.sub(meta, 1, -5) .. 'erased', '(' .. ARGV[7], '+')) do
+  for _, entry in ipairs(call('XRANGE', string.sub(meta, 1, -5) .. 'erased', '(' .. ARGV[7], '+', 'COUNT', ARGV[8])) do
     erasures[#erasures + 1] = entry[1]
     erasures[#erasures + 1] = entry[2][2]
   end
