@@ -157,7 +157,7 @@ end
 
 -- Removes the actions that an "erase" entry with these data covers, and returns the number of bytes freed.
 local function erase(data)
-  local e, freed = cjson.decode(data), 0
+  local e, freed, done = cjson.decode(data), 0, {}
   local function kept_in(held)
     local kept = {}
     for _, id in ipairs(e.kept and e.kept[string.sub(held, 3)] or {}) do kept[id] = true end
@@ -166,6 +166,7 @@ local function erase(data)
   for _, session in ipairs(e.session_ids) do
     local held = 's:' .. session
     freed = freed + erase_in(held, e.user_id, kept_in(held), true)
+    done[held] = true
   end
   if e.user_id ~= '' then
     freed = freed + erase_in('u:' .. e.user_id, e.user_id, {}, true)
@@ -173,7 +174,7 @@ local function erase(data)
     freed = freed + activity_size('u' .. e.user_id)
     for _, held in ipairs(call('ZRANGE', sessions, 0, -1)) do
       local kept = string.sub(held, 1, 2) == 's:' and kept_in(held) or {}
-      freed = freed + erase_in(held, e.user_id, kept)
+      if not done[held] then freed = freed + erase_in(held, e.user_id, kept) end
       if not kept[e.user_id] then gone[#gone + 1] = held end
     end
     call_chunked('ZREM', sessions, gone)
