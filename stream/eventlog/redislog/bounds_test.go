@@ -408,6 +408,23 @@ func TestAppend_readsASharedSessionOnceToEraseItsPart(t *testing.T) {
 	require.Len(t, labels(t, log, "bob"), sessions)
 }
 
+// The commit after a large deletion is not slow.
+func TestWrite_afterManyDeletions_removesTheirTracesTogether(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &Options{Prefix: "la"})
+	put(t, log, "doc", 300, 1, time.Hour)
+	var changes []document.Change
+	for _, doc := range listed(t, log, "doc/") {
+		changes = append(changes, document.Delete(doc))
+	}
+	write(t, log, changes...)
+	before := commands(t, server, "unlink")
+	write(t, log, document.Put(document.Document{Name: changes[0].Name}, nil, time.Hour)) // it is there again
+	require.Less(t, commands(t, server, "unlink")-before, 10)
+	require.Len(t, listed(t, log, "doc/"), 1)
+	require.Len(t, server.Client().Keys(t.Context(), "la:{p:acme}:doc:*").Val(), 1)
+}
+
 // Redis does one thing at a time: sessions that grow together do not lose their oldest actions together.
 func TestAppend_doesNotCompactManySessionsAtOnce(t *testing.T) {
 	server := redistest.Start(t)

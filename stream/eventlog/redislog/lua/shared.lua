@@ -215,9 +215,14 @@ end
 
 -- Removes the versions that the last commit has left in place of the documents it deleted.
 local function bury()
-  for _, name in ipairs(cmsgpack.unpack(state.deleted)) do
-    local key = document_key(name)
-    if not string.find(call('GETRANGE', key, '0', '20'), ' ', 1, true) then call('UNLINK', key) end
+  local keys = cmsgpack.unpack(state.deleted)
+  for i, name in ipairs(keys) do keys[i] = document_key(name) end
+  for i = 1, #keys, chunk do
+    local gone = {}
+    for j, stored in ipairs(call('MGET', unpack(keys, i, math.min(i + chunk - 1, #keys)))) do
+      if stored and not string.find(stored, ' ', 1, true) then gone[#gone + 1] = keys[i + j - 1] end
+    end
+    if #gone > 0 then call('UNLINK', unpack(gone)) end
   end
   call('HDEL', meta, 'deleted')
 end
