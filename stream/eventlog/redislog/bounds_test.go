@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -123,6 +124,31 @@ func TestState_isCountedAgain(t *testing.T) {
 		require.NoError(t, err)
 		return now == kept
 	})
+}
+
+// The sizes of the rest are added up once what has expired is gone.
+func TestState_isCountedRightBesideExpiredActivity(t *testing.T) {
+	server := redistest.Start(t)
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
+	const sessions = 1000
+	var entries []eventlog.Entry
+	for i := range sessions {
+		entries = append(entries, entry(fmt.Sprint("s", i), fmt.Sprint("user", i)))
+	}
+	require.NoError(t, log.Append(t.Context(), acme, entries))
+	client, order := server.Client(), "la:{p:acme}:acts"
+	half := client.ZRangeWithScores(t.Context(), order, 0, sessions-1).Val()
+	for i := range half {
+		half[i].Score = 1
+	}
+	require.NoError(t, client.ZAdd(t.Context(), order, half...).Err())
+	var counted [2]eventlog.Storage
+	for i := range counted {
+		require.NoError(t, log.product(acme).tidyAll(t.Context()))
+		counted[i] = musttest.New(log.Storage(t.Context(), acme))
+		require.Equal(t, int64(sessions), client.ZCard(t.Context(), order).Val())
+	}
+	require.Equal(t, counted[1], counted[0])
 }
 
 // The real size of its entries bounds the log, also when they grow.

@@ -9,22 +9,22 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// tidyAll removes everything that has expired or exceeds a bound, and adds up the sizes of
-// the rest, in steps between which other calls can run. It stops at the first error; the
-// next call starts over.
+// tidyAll removes everything that has expired or exceeds a bound, and then adds up the sizes of
+// the rest, in steps between which other calls can run: a step would skip names if others before
+// them were removed. It stops at the first error; the next call starts over.
 func (p *product) tidyAll(ctx context.Context) error {
+	for more := true; more; {
+		var err error
+		if more, _, _, err = p.tidyStep(ctx, tidyNeither, 0, 0); err != nil {
+			return err
+		}
+	}
 	for _, order := range []int{tidyDocuments, tidyActivity} {
 		for counted, bytes := int64(0), int64(0); counted >= 0; {
 			var err error
 			if _, counted, bytes, err = p.tidyStep(ctx, order, counted, bytes); err != nil {
 				return err
 			}
-		}
-	}
-	for more := true; more; {
-		var err error
-		if more, _, _, err = p.tidyStep(ctx, tidyNeither, 0, 0); err != nil {
-			return err
 		}
 	}
 	return nil
