@@ -48,6 +48,7 @@ func TestConsole(t *testing.T) {
 		"is used by keyboard":                                isUsedByKeyboard,
 		"holds the order while one chooses":                  holdsTheOrder,
 		"searches on where one search ends":                  searchesOn,
+		"searches until there is an answer":                  searchesUntilAnswered,
 		"searches for nothing once the search is left":       searchesNoMore,
 		"shows what the agent sees":                          showsWhatTheAgentSees,
 		"shows the flow":                                     showsTheFlow,
@@ -530,6 +531,32 @@ func searchesOn(t *testing.T, browser context.Context) {
 	f.answer(http.StatusInternalServerError)
 	tab.Do("search while the server fails", chromedp.SendKeys(chromedp.CSS(".search input"), "y"))
 	awaitText(tab, "The server could not answer.")
+}
+
+func searchesUntilAnswered(t *testing.T, browser context.Context) {
+	f := newFake()
+	f.rows = sessions(1, "s%d", "p%d@example.com")
+	handler, answer := f.handler(), make(chan struct{})
+	tab := open(t, browser, serve(t, f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("q") {
+			select {
+			case <-answer:
+			case <-r.Context().Done():
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})), "#/search", fakeKey)
+	awaitLive(tab)
+	f.answer(http.StatusServiceUnavailable)
+	tab.Do("search", chromedp.SendKeys(chromedp.CSS(".search input"), "p0"))
+	awaitText(tab, "Searching…")
+	assert.Empty(t, tab.Texts(".search .lead"), "a number before the answer")
+	close(answer)
+	awaitText(tab, "The server is not ready yet.")
+	assert.Empty(t, tab.Texts(".search .lead"), "a number without an answer")
+	f.answer(0)
+	awaitRows(tab, "the search is repeated", "p0@example.com")
+	assert.Equal(t, "1 session", tab.Texts(".search .lead"))
 }
 
 func showsWhatTheAgentSees(t *testing.T, browser context.Context) {

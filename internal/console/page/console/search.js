@@ -9,6 +9,7 @@ import { count } from "./words.js";
 
 const pause = 250; // milliseconds without a keystroke before a search
 const most = 2000; // results; a longer prefix finds the others
+const retryEvery = 2; // seconds
 
 export class SearchView {
   title = "Search";
@@ -17,7 +18,10 @@ export class SearchView {
   #next = "";
   /** @type {AbortController | null} */
   #asked = null; // ends the search that runs
+  /** @type {any} */
+  #error = null; // why there is no answer
   #typing = 0;
+  #ticks = 0;
 
   constructor(app) {
     this.app = app;
@@ -70,6 +74,7 @@ export class SearchView {
 
   tick() {
     this.list.redraw();
+    if (this.#error?.passing && !this.#asked && ++this.#ticks % retryEvery === 0 && !document.hidden) this.#ask();
   }
 
   escape() {
@@ -84,7 +89,7 @@ export class SearchView {
     clearTimeout(this.#typing);
     this.#typing = setTimeout(() => {
       const q = this.input.value.trim();
-      if (q === this.q) return;
+      if (q === this.q && !this.#error) return;
       this.app.go({ view: "search", q }, true);
       this.#search(q);
     }, wait);
@@ -92,11 +97,12 @@ export class SearchView {
 
   async #search(q) {
     this.#asked?.abort();
+    this.#asked = this.#error = null;
     this.q = q;
     this.#rows = [];
     this.#next = "";
-    this.#draw();
-    if (q) await this.#ask("");
+    if (q) await this.#ask();
+    else this.#draw();
   }
 
   /** Searches anew: what was found may have been erased. */
@@ -105,41 +111,44 @@ export class SearchView {
   }
 
   async #further() {
-    await this.#ask(this.#next);
+    await this.#ask();
     if (this.further.hidden) this.input.focus();
   }
 
-  async #ask(after) {
+  /** Asks for what follows the rows that were found. */
+  async #ask() {
     this.#asked?.abort();
     this.#asked = new AbortController();
     const { signal } = this.#asked;
     this.further.disabled = true;
+    this.#draw();
     try {
-      const { rows, next } = await page(this.app.service, { after, q: this.q }, signal);
+      const { rows, next } = await page(this.app.service, { after: this.#next, q: this.q }, signal);
       if (signal.aborted) return;
       const known = new Set(this.#rows.map((row) => row.id));
       this.#rows = [...this.#rows, ...rows.filter((row) => !known.has(row.id))];
       this.#next = this.#rows.length < most ? next : "";
-      this.#asked = null;
+      this.#asked = this.#error = null;
       this.#draw();
     } catch (error) {
       if (signal.aborted) return;
       this.#asked = null;
-      this.#draw(error);
+      this.#error = error;
+      this.#draw();
       this.app.refused(error);
     } finally {
       this.further.disabled = false;
     }
   }
 
-  #draw(error) {
+  #draw() {
     const n = this.#rows.length;
     this.list.update(this.#rows);
     this.list.element.hidden = n === 0;
     this.further.hidden = !this.#next;
-    setText(this.found, !this.q || this.#asked ? "" : `${count(n, "session")}${this.#next ? " so far" : ""}`);
-    this.note.hidden = n > 0 && !error;
-    if (error) say(this.note, ...explain(error));
+    setText(this.found, !this.q || this.#asked || this.#error ? "" : `${count(n, "session")}${this.#next ? " so far" : ""}`);
+    this.note.hidden = n > 0 && !this.#error;
+    if (this.#error) say(this.note, ...explain(this.#error));
     else if (!this.q) say(this.note, "Whom are you looking for?", "Type the start of an email address, user ID or session ID, in upper or lower case.");
     else if (this.#asked) say(this.note, "Searching…", "");
     else if (this.#next) say(this.note, "Not among the sessions searched so far.", "One search looks through 10,000 sessions; it can go on further back.");
