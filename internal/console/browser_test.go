@@ -33,6 +33,7 @@ func TestConsole(t *testing.T) {
 	t.Run("stays responsive with 10,000 sessions", func(t *testing.T) { staysResponsive(t, browser) })
 	for name, test := range map[string]func(*testing.T, context.Context){
 		"follows what is done within a second":               followsWithinASecond,
+		"tells times by the service's clock":                 tellsTimesByTheServicesClock,
 		"leaves markup text":                                 leavesMarkupText,
 		"goes on after the last event it was sent":           resumes,
 		"reads the list anew after a gap":                    readsAnewAfterAGap,
@@ -168,6 +169,26 @@ func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 	f.send("gap", `{"requested":"x","oldest":"y"}`)
 	awaitRows(tab, "the list is read anew", "new0@example.com")
 	tab.Await("nothing of before is left", count(200))
+}
+
+func tellsTimesByTheServicesClock(t *testing.T, browser context.Context) {
+	f := newFake()
+	people(f)
+	f.rows = append(f.rows, row("s1", "", "ida@example.com", "", "https://app.example.com/", time.Hour, time.Hour))
+	tab := open(t, browser, serveFake(t, f), "", fakeKey)
+	for _, hours := range []int{2, -2} {
+		shift := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+			_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+				Source: fmt.Sprintf(`{ const now = performance.timeOrigin + %d * 3600e3; `+
+					`Date.now = () => now + performance.now(); }`, hours)})
+			return err
+		})
+		tab.Do("put the browser's clock wrong", shift, chromedp.Reload())
+		tab.Await("the count is right", `document.querySelector(".now .lead")?.innerText === `+
+			`"3 people active in the last 5 minutes"`)
+		tab.Await("the rows are right", `[...document.querySelectorAll(".now .list-space .row")].map((row) => `+
+			`row.dataset.presence === "gone").join() === "false,false,false,true"`)
+	}
 }
 
 func findsNobodyWhoWasErased(t *testing.T, browser context.Context) {

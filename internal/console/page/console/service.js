@@ -1,5 +1,7 @@
 // The service, asked with a key. The key travels in the header Authorization and nowhere else.
 
+import { setClock } from "./words.js";
+
 const root = new URL("..", import.meta.url);
 const patience = 15_000; // milliseconds for an answer; the service gives one within 5 s
 
@@ -84,6 +86,7 @@ export class Service {
       if (options.signal?.aborted && error.name !== "TimeoutError") throw error;
       throw new Refusal(0, "");
     }
+    setClock(response.headers.get("Date"));
     if (response.ok) return response;
     let detail = "";
     try {

@@ -1,7 +1,15 @@
 // How times, amounts and people are put in words.
 
-/** The time in epoch seconds. */
-export const now = () => Date.now() / 1000;
+let ahead = 0; // seconds by which the service's clock is ahead of the browser's
+
+/** The service's time in epoch seconds. */
+export const now = () => Date.now() / 1000 + ahead;
+
+/** Sets the clock by the date of an answer, unless the network may account for the difference. */
+export function setClock(date) {
+  const off = Date.parse(date) / 1000 - now();
+  if (Math.abs(off) > 5) ahead += off;
+}
 
 /** A span of time, in the two largest units: "8 s", "12 min", "1 h 05". */
 export function span(seconds) {
