@@ -158,7 +158,7 @@ func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 	awaitRows(tab, "the list shows", "gone0@example.com")
 	awaitLive(tab)
 	count := func(n int) string {
-		return fmt.Sprintf(`document.querySelector(".now .list").getAttribute("aria-rowcount") === "%d"`, n+1)
+		return fmt.Sprintf(`document.querySelector(".now [role=grid]").getAttribute("aria-rowcount") === "%d"`, n+1)
 	}
 	tab.Await("all is read", `(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = `+
 		`list.scrollHeight; return `+count(more)+` })()`)
@@ -486,7 +486,7 @@ func isUsedByKeyboard(t *testing.T, browser context.Context) {
 	press("p001@example.com", kb.ArrowDown)
 	press("p000@example.com", kb.ArrowUp, kb.ArrowUp)
 	press("p199@example.com", kb.End) // the end of the part read; more follows
-	tab.Await("more is read", `document.querySelector(".now .list").getAttribute("aria-rowcount") === "301"`)
+	tab.Await("more is read", `document.querySelector(".now [role=grid]").getAttribute("aria-rowcount") === "301"`)
 	press("p299@example.com", kb.End)
 	press("p000@example.com", kb.Home)
 	press("p001@example.com", kb.ArrowDown)
@@ -866,6 +866,10 @@ func fitsItsWindow(t *testing.T, browser context.Context) {
 			.filter((e) => e.offsetHeight > 0 && !(e.innerText || e.getAttribute("aria-label") || e.labels?.length))
 			.map((e) => e.outerHTML).join("\n")`)
 		assert.Empty(t, unnamed, "%s: without a name", view)
+		misplaced := tab.Eval(`[...document.querySelectorAll("[role=grid] > :not([role=rowgroup]), ` +
+			`[role=rowgroup] > :not([role=row]), [role=row] > :not([role=gridcell], [role=columnheader]), ` +
+			`pre[aria-label]:not([role])")].map((e) => e.outerHTML).join("\n")`)
+		assert.Empty(t, misplaced, "%s: where a reader of the screen takes no row or name", view)
 		headings := tab.Eval(`String([...document.querySelectorAll("h1")].filter((e) => e.offsetHeight > 0).length)`)
 		assert.Equal(t, "1", headings, view)
 	}

@@ -25,8 +25,9 @@ export class List {
     this.end = h("div", { class: "list-end" });
     this.head = h("div", { role: "rowgroup", class: "list-head" }, h("div", { role: "row", class: "row", "aria-rowindex": 1 },
       columns.map((name) => h("span", { role: "columnheader" }, name))));
-    this.scroller = h("div", { class: "list-scroll", tabindex: -1 }, this.head, this.space, this.end);
-    this.element = h("div", { class: "list", role: "grid", "aria-label": label, "aria-colcount": columns.length }, this.scroller);
+    this.grid = h("div", { role: "grid", "aria-label": label, "aria-colcount": columns.length }, this.head, this.space);
+    this.scroller = h("div", { class: "list-scroll", tabindex: -1 }, this.grid, this.end);
+    this.element = h("div", { class: "list" }, this.scroller);
     this.scroller.addEventListener("scroll", () => {
       if (this.scroller.clientHeight > 0) this.top = this.scroller.scrollTop; // else it is hidden
       this.#later();
@@ -51,7 +52,7 @@ export class List {
   /** Shows these rows. */
   update(rows) {
     this.#rows = rows;
-    this.element.setAttribute("aria-rowcount", rows.length + 1);
+    this.grid.setAttribute("aria-rowcount", rows.length + 1);
     this.#render();
   }
 

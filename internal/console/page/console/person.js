@@ -153,7 +153,7 @@ export class PersonView {
     /** @type {HTMLElement[]} */
     const parts = [h("h2", { id: "la-agent" }, "What the agent sees")];
     parts.push(seen
-      ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, explained(this.#answer, sessions), h("pre", { tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))
+      ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, explained(this.#answer, sessions), h("pre", { role: "group", tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))
       : h("div", { class: "card" }, h("header", {}, h("h3", {}, "get_live_user_activity")), h("p", { class: "quietly" },
         "Agents ask by user id, and this visitor has none yet. The note reaches them all the same.")));
     for (const note of notes) parts.push(noteCard(note));
@@ -187,9 +187,9 @@ function card(title, subtitle, text, ...body) {
 
 function noteCard({ desk, text, html }) {
   const name = desk ? `Note in ${capitalise(desk)}` : "Note";
-  if (!html) return card(name, desk ? "plain text" : "as any desk would be given it", text, h("pre", { class: "plain", tabindex: 0, "aria-label": name }, text));
+  if (!html) return card(name, desk ? "plain text" : "as any desk would be given it", text, h("pre", { class: "plain", role: "group", tabindex: 0, "aria-label": name }, text));
   const shown = rendered(html);
-  const source = h("pre", { class: "plain", hidden: true, tabindex: 0, "aria-label": `HTML of the ${name.toLowerCase()}` }, h("code", {}, html));
+  const source = h("pre", { class: "plain", hidden: true, role: "group", tabindex: 0, "aria-label": `HTML of the ${name.toLowerCase()}` }, h("code", {}, html));
   const toggle = h("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => {
     source.hidden = !source.hidden;
     shown.hidden = !source.hidden;
