@@ -61,6 +61,7 @@ func TestConsole(t *testing.T) {
 		"leaves out an answer that a later one overtook":     leavesOutOvertakenAnswers,
 		"fits its window and has a name for every control":   fitsItsWindow,
 		"stays quiet where motion is not wanted":             staysQuiet,
+		"leaves the focus in what a person's actions change": leavesTheFocus,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they mostly wait
@@ -622,14 +623,14 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	act(12)
 	tab.Await("the timeline follows", `document.querySelector(".pages h3").innerText === "Help"`)
 
-	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares, .counts").length)`),
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares, .counts:not(:empty)").length)`),
 		"the session has one person, who has no other")
 	f.mu.Lock() // nor had, until now
 	f.rows = append(f.rows, row("before", "user_42", "", "", "https://app.example.com/", time.Hour, time.Hour))
 	f.details["before"] = map[string]any{"session": f.rows[len(f.rows)-1], "recent": recent[:3]}
 	f.mu.Unlock()
 	act(12)
-	tab.Await("the counts are explained", `!!document.querySelector(".counts")`)
+	tab.Await("the counts are explained", `!!document.querySelector(".counts:not(:empty)")`)
 	assert.Equal(t, fmt.Sprintf("%d actions in 2 sessions; %d of them in this one.", len(recent)+4, len(recent)+1),
 		tab.Texts(".counts"))
 	f.mu.Lock() // the other session has another action, and as many as before
@@ -893,6 +894,30 @@ func staysQuiet(t *testing.T, browser context.Context) {
 	}
 	awaitRows(tab, "the actions show", "User clicked 4")
 	assert.Equal(t, "0 0", tab.Eval(`document.getAnimations().length + " " + said`))
+}
+
+func leavesTheFocus(t *testing.T, browser context.Context) {
+	f := newFake()
+	people(f)
+	tab := open(t, browser, serveFake(t, f), "#/person/0198c2f4-7a11", fakeKey)
+	awaitText(tab, "What the agent sees")
+	tab.Do("see the note's HTML", chromedp.Click(chromedp.Search(`//button[.="HTML"]`)))
+	tab.Eval(`document.querySelector(".agent pre").scrollTop = 30; ""`)
+	for i, control := range []string{`.desk a`, `.address a`, `.agent pre`,
+		`.agent [aria-label="Copy Note in Intercom"]`} {
+		tab.Do("reach a control", chromedp.Focus(chromedp.CSS(control)))
+		focused := tab.Eval(`(e => e.ariaLabel ?? e.innerText)(document.activeElement)`)
+		f.mu.Lock()
+		next := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Next ", i)},
+			fmt.Sprint("https://app.example.com/help-", i))
+		f.details["0198c2f4-7a11"]["recent"] = append(f.details["0198c2f4-7a11"]["recent"].([]activity.Action), next)
+		f.mu.Unlock()
+		f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", next.Description, next.CanonicalURL, 12+i)
+		awaitText(tab, fmt.Sprint("Click Next ", i))
+		assert.Equal(t, focused, tab.Eval(`(e => e.ariaLabel ?? e.innerText)(document.activeElement)`), control)
+	}
+	assert.Equal(t, "30 true", tab.Eval(`document.querySelector(".agent pre").scrollTop + " " + `+
+		`document.querySelector(".agent [aria-pressed]").ariaPressed`), "the place in the answer, and the HTML")
 }
 
 // emulate sets a preference of the reader's browser.

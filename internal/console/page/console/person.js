@@ -21,6 +21,7 @@ export class PersonView {
   /** @type {any} */
   #answer = null; // of the service, and of the tool
   #drawn = ""; // what is on the page
+  #cards = new Map(); // of the agent's view
   heading = h("h1", { tabindex: -1 }, "…");
   facts = h("dl", { class: "facts" });
   desk = h("p", { class: "desk" });
@@ -104,6 +105,7 @@ export class PersonView {
   #forget() {
     this.#answer = null;
     this.#drawn = "";
+    this.#cards.clear();
     setText(this.heading, "Nobody");
     for (const part of [this.facts, this.desk, this.timeline, this.agent]) part.replaceChildren();
   }
@@ -118,8 +120,8 @@ export class PersonView {
     const row = { id: session.session_id, user: session.user_id, email: session.email };
     setText(this.heading, who(row));
     this.facts.replaceChildren(...this.#facts(session));
-    this.desk.replaceChildren(...this.#conversation(session, conversationURL));
-    this.timeline.replaceChildren(h("h2", { id: "la-timeline" }, "What they did", h("small", {}, recent.length < session.actions ? `the last ${recent.length} of ${count(session.actions, "action")}` : count(recent.length, "action"))),
+    replace(this.desk, ...this.#conversation(session, conversationURL));
+    replace(this.timeline, h("h2", { id: "la-timeline" }, "What they did", h("small", {}, recent.length < session.actions ? `the last ${recent.length} of ${count(session.actions, "action")}` : count(recent.length, "action"))),
       ...shares(session, by), h("ol", { class: "pages" }, grouped(marked(session, recent, by)).map(group)));
     this.#drawAgent(notes, seen, sessions);
     this.#times();
@@ -150,15 +152,27 @@ export class PersonView {
 
   /** What the agent sees: the answer of the tool, and the note in the desk. */
   #drawAgent(notes, seen, sessions) {
-    /** @type {HTMLElement[]} */
-    const parts = [h("h2", { id: "la-agent" }, "What the agent sees")];
-    parts.push(seen
-      ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, explained(this.#answer, sessions), h("pre", { role: "group", tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))
-      : h("div", { class: "card" }, h("header", {}, h("h3", {}, "get_live_user_activity")), h("p", { class: "quietly" },
-        "Agents ask by user id, and this visitor has none yet. The note reaches them all the same.")));
-    for (const note of notes) parts.push(noteCard(note));
-    this.agent.replaceChildren(...parts);
+    const shown = [seen ? this.#card("tool", toolCard, seen, explained(this.#answer, sessions)) : this.#card("no tool", noToolCard),
+      ...notes.map((note) => this.#card(`${note.html ? "html" : "text"} ${note.desk}`, noteCard, note))];
+    if (this.agent.childElementCount === shown.length + 1 && shown.every((each, i) => each === this.agent.children[i + 1])) return;
+    this.agent.replaceChildren(h("h2", { id: "la-agent" }, "What the agent sees"), ...shown);
   }
+
+  /** Brings a card up to date, which make makes once: what is scrolled, pressed or has the focus in it stays so. */
+  #card(name, make, ...content) {
+    if (!this.#cards.has(name)) this.#cards.set(name, make(...content));
+    const { element, update } = this.#cards.get(name);
+    update(...content);
+    return element;
+  }
+}
+
+/** Replaces the parts of an element. A link that has the focus keeps it, by its place from the end: what is new comes first. */
+function replace(element, ...parts) {
+  const links = [...element.querySelectorAll("a")];
+  const at = links.indexOf(document.activeElement);
+  element.replaceChildren(...parts);
+  if (at >= 0) [...element.querySelectorAll("a")].at(at - links.length)?.focus({ preventScroll: true });
 }
 
 /** How many of a session's actions are those of the person last seen in it. */
@@ -174,30 +188,64 @@ async function sessionsBehind(service, detail, seen, signal) {
 
 /** Says why the agent sees another number of actions than the session shows. */
 function explained(answer, sessions) {
-  if (sessions < 2) return null;
+  if (sessions < 2) return "";
   const { session, recent, seen } = answer;
   const kept = recent.length < session.actions ? `, with the last ${recent.length} kept of each` : "";
-  return h("p", { class: "quietly counts" }, `${count(seen.value.count, "action")} in ${count(sessions, "session")}${kept}; ${own(answer)} of them in this one.`);
+  return `${count(seen.value.count, "action")} in ${count(sessions, "session")}${kept}; ${own(answer)} of them in this one.`;
 }
 
-/** A card with a text that can be copied. */
+/** A card with a text() that can be copied. */
 function card(title, subtitle, text, ...body) {
-  return h("article", { class: "card" }, h("header", {}, h("h3", {}, title), h("small", {}, subtitle), copyButton(title, () => text)), body);
+  return h("article", { class: "card" }, h("header", {}, h("h3", {}, title), h("small", {}, subtitle), copyButton(title, text)), body);
+}
+
+function toolCard(answer) {
+  const counts = h("p", { class: "quietly counts" });
+  const code = h("code", {});
+  return {
+    element: card("get_live_user_activity", "the exact answer of the MCP tool", () => answer.text, counts,
+      h("pre", { role: "group", tabindex: 0, "aria-label": "Answer of the tool" }, code)),
+    update(seen, why) {
+      answer = seen;
+      setText(code, indented(seen.text));
+      setText(counts, why);
+    },
+  };
+}
+
+function noToolCard() {
+  const element = h("div", { class: "card" }, h("header", {}, h("h3", {}, "get_live_user_activity")), h("p", { class: "quietly" },
+    "Agents ask by user id, and this visitor has none yet. The note reaches them all the same."));
+  return { element, update() {} };
 }
 
 function noteCard({ desk, text, html }) {
   const name = desk ? `Note in ${capitalise(desk)}` : "Note";
-  if (!html) return card(name, desk ? "plain text" : "as any desk would be given it", text, h("pre", { class: "plain", role: "group", tabindex: 0, "aria-label": name }, text));
-  const shown = rendered(html);
-  const source = h("pre", { class: "plain", hidden: true, role: "group", tabindex: 0, "aria-label": `HTML of the ${name.toLowerCase()}` }, h("code", {}, html));
+  if (!html) {
+    const pre = h("pre", { class: "plain", role: "group", tabindex: 0, "aria-label": name });
+    const element = card(name, desk ? "plain text" : "as any desk would be given it", () => text, pre);
+    return { element, update: (note) => setText(pre, (text = note.text)) };
+  }
+  const shown = h("div", { class: "rendered" });
+  const code = h("code", {});
+  const source = h("pre", { class: "plain", hidden: true, role: "group", tabindex: 0, "aria-label": `HTML of the ${name.toLowerCase()}` }, code);
   const toggle = h("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => {
     source.hidden = !source.hidden;
     shown.hidden = !source.hidden;
     toggle.setAttribute("aria-pressed", String(!source.hidden));
   } }, "HTML");
-  return h("article", { class: "card" },
+  const element = h("article", { class: "card" },
     h("header", {}, h("h3", {}, name), h("small", {}, "as the desk shows it"), toggle, copyButton(name, () => (source.hidden ? text : html))),
     shown, source);
+  return {
+    element,
+    update(note) {
+      ({ text, html } = note);
+      if (code.textContent === html) return;
+      code.textContent = html;
+      shown.replaceChildren(...rendered(html).childNodes);
+    },
+  };
 }
 
 /** Whose an action of the session is. */
