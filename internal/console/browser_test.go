@@ -61,6 +61,7 @@ func TestConsole(t *testing.T) {
 		"leaves out an answer that a later one overtook":     leavesOutOvertakenAnswers,
 		"fits its window and has a name for every control":   fitsItsWindow,
 		"stays quiet where motion is not wanted":             staysQuiet,
+		"shows its list in a low window":                     showsItsListInALowWindow,
 		"leaves the focus in what a person's actions change": leavesTheFocus,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -894,6 +895,19 @@ func staysQuiet(t *testing.T, browser context.Context) {
 	}
 	awaitRows(tab, "the actions show", "User clicked 4")
 	assert.Equal(t, "0 0", tab.Eval(`document.getAnimations().length + " " + said`))
+}
+
+// A window of 1280 by 1024 pixels, magnified four times.
+func showsItsListInALowWindow(t *testing.T, browser context.Context) {
+	f := newFake()
+	f.rows = sessions(50, "s%d", "p%d@example.com")
+	tab := open(t, browser, serveFake(t, f), "", fakeKey)
+	awaitRows(tab, "the list shows", "p0@example.com")
+	tab.Do("look", chromedp.EmulateViewport(320, 256))
+	tab.Await("some rows have room", `document.querySelector(".now .list").offsetHeight > 2 * 88`)
+	tab.Do("choose", chromedp.Focus(chromedp.CSS(`.now [aria-rowindex="2"]`)), chromedp.KeyEvent(kb.End))
+	tab.Await("the last row is in sight", `document.activeElement.innerText.includes("p49@example.com") && `+
+		`(({top, bottom}) => top >= 0 && bottom < innerHeight + 1)(document.activeElement.getBoundingClientRect())`)
 }
 
 func leavesTheFocus(t *testing.T, browser context.Context) {

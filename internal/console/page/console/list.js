@@ -202,6 +202,8 @@ export class List {
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
     else if (top + this.height > this.scroller.scrollTop + this.window) this.scroller.scrollTop = top + this.height - this.window;
     this.#render();
-    this.#shown.get(this.#rows[i].id)?.focus({ preventScroll: true });
+    const element = this.#shown.get(this.#rows[i].id);
+    element?.focus({ preventScroll: true });
+    element?.scrollIntoView({ block: "nearest" }); // where the list itself is out of sight
   }
 }
