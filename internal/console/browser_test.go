@@ -62,6 +62,7 @@ func TestConsole(t *testing.T) {
 		"fits its window and has a name for every control":   fitsItsWindow,
 		"stays quiet where motion is not wanted":             staysQuiet,
 		"shows its list in a low window":                     showsItsListInALowWindow,
+		"shows the chosen filter in forced colors":           showsTheFilterInForcedColors,
 		"leaves the focus in what a person's actions change": leavesTheFocus,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -908,6 +909,15 @@ func showsItsListInALowWindow(t *testing.T, browser context.Context) {
 	tab.Do("choose", chromedp.Focus(chromedp.CSS(`.now [aria-rowindex="2"]`)), chromedp.KeyEvent(kb.End))
 	tab.Await("the last row is in sight", `document.activeElement.innerText.includes("p49@example.com") && `+
 		`(({top, bottom}) => top >= 0 && bottom < innerHeight + 1)(document.activeElement.getBoundingClientRect())`)
+}
+
+func showsTheFilterInForcedColors(t *testing.T, browser context.Context) {
+	tab := open(t, browser, serveFake(t, newFake()), "#/now?who=identified", fakeKey)
+	awaitLive(tab)
+	tab.Do("force colors", emulate("forced-colors", "active"))
+	tab.Await("the chosen one differs from the others", `new Set([...document.querySelectorAll(".choice button")].map(`+
+		`(e) => e.ariaPressed + getComputedStyle(e).color)).size === 2 && new Set([...document.querySelectorAll(`+
+		`".choice button")].map((e) => getComputedStyle(e).color)).size === 2`)
 }
 
 func leavesTheFocus(t *testing.T, browser context.Context) {
