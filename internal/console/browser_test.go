@@ -23,6 +23,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -63,6 +64,7 @@ func TestConsole(t *testing.T) {
 		"stays quiet where motion is not wanted":             staysQuiet,
 		"shows its list in a low window":                     showsItsListInALowWindow,
 		"shows the chosen filter in forced colors":           showsTheFilterInForcedColors,
+		"reads out why there is no list":                     readsOutErrors,
 		"leaves the focus in what a person's actions change": leavesTheFocus,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -918,6 +920,22 @@ func showsTheFilterInForcedColors(t *testing.T, browser context.Context) {
 	tab.Await("the chosen one differs from the others", `new Set([...document.querySelectorAll(".choice button")].map(`+
 		`(e) => e.ariaPressed + getComputedStyle(e).color)).size === 2 && new Set([...document.querySelectorAll(`+
 		`".choice button")].map((e) => getComputedStyle(e).color)).size === 2`)
+}
+
+func readsOutErrors(t *testing.T, browser context.Context) {
+	for _, fragment := range []string{"#/now", "#/search?q=ada"} {
+		f := newFake()
+		handler := f.handler()
+		tab := open(t, browser, serve(t, f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/sessions/") {
+				f.guarded(func(http.ResponseWriter, *http.Request) error { return httpx.Unavailable(nil) }).ServeHTTP(w, r)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		})), fragment, fakeKey)
+		tab.Await("a region that is read out has the error", `[...document.querySelectorAll("[role=status]")].some((e) => `+
+			`e.offsetHeight > 0 && e.innerText.includes("The server is not ready yet."))`)
+	}
 }
 
 func leavesTheFocus(t *testing.T, browser context.Context) {

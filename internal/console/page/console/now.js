@@ -35,7 +35,7 @@ export class NowView {
       oninput: () => this.#filter({ page: this.page.value.trim() }),
     });
     this.list = sessionList(app, "People who are there, newest first", () => this.#more());
-    this.note = h("div", { class: "note", hidden: true });
+    this.note = h("div", { class: "note", role: "status", hidden: true });
     this.element = h("section", { class: "view now", "aria-labelledby": "la-now", hidden: true },
       h("div", { class: "head" },
         h("div", {}, h("h1", { id: "la-now", tabindex: -1 }, "Now"), this.lead),
@@ -150,7 +150,7 @@ export class NowView {
   /** Says why there is nothing to see, or no more. */
   #explain(sessions) {
     const isEmpty = this.#filtered(sessions.order).length === 0;
-    this.note.hidden = !(this.#error || (isEmpty && this.#isLoaded));
+    this.note.toggleAttribute("hidden", !(this.#error || (isEmpty && this.#isLoaded))); // changes nothing that is so already
     if (this.#error) say(this.note, ...explain(this.#error));
     else if (isEmpty && sessions.order.length > 0) say(this.note, "Nobody here fits the filter.", sessions.ended ? "Choose Everyone, or another page." : "Looking further back…");
     else if (isEmpty) say(this.note, "Nobody is there yet.", "As soon as someone uses your product, they appear here. Point posthog-js or a webhook at this server.");

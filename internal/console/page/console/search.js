@@ -31,7 +31,7 @@ export class SearchView {
     });
     this.found = h("p", { class: "lead", role: "status" });
     this.further = h("button", { type: "button", hidden: true, onclick: () => this.#further() }, "Search further back");
-    this.note = h("div", { class: "note" });
+    this.note = h("div", { class: "note", role: "status" });
     this.list = sessionList(app, "Sessions that were found, newest first");
     this.element = h("section", { class: "view search", "aria-labelledby": "la-search", hidden: true },
       h("div", { class: "head" },
