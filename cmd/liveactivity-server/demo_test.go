@@ -71,6 +71,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	}
 	visit("/products/aurora-lamp", "aurora lamp")
 	visit("/products/halo-lamp", "halo lamp")
+	assert.Equal(t, "page", v.Eval(`document.activeElement.className`), "the keyboard goes on at the new page")
 
 	const markup = `<img src=x onerror="document.title='owned'"> Hi`
 	v.Do("write in the chat", chromedp.Click(chromedp.CSS("#chat .bubble")),
@@ -82,6 +83,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 		assert.Contains(t, note, did)
 	}
 	v.desk(1, "reply", "User landed on the halo lamp page")
+	v.Eval(`(() => { window.read = document.querySelector("#desk .part.reply"); return "" })()`)
 	assert.Equal(t, markup, v.desksTexts("message"))
 	v.Await("the chat shows the reply", `document.querySelector("#chat .chat-log").innerText.includes("This reply is `+
 		`built into the demo")`)
@@ -90,6 +92,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.Do("close the chat", chromedp.KeyEvent(kb.Escape))
 	visit("/cart", "cart")
 	v.desk(1, "note", "User landed on the cart page")
+	assert.Equal(t, "true", v.Eval(`String(read.isConnected)`), "a part that was read out stays")
 	v.follow("")
 	visit("/products/ridge-mug", "ridge mug")
 	// it waits until the talk is some seconds old

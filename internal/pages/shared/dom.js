@@ -40,6 +40,21 @@ export function setText(element, text) {
 }
 
 /**
+ * Shows these parts in an element. Those that are there already stay, so that a screen reader reads only the new
+ * ones, and a part that has the focus keeps it.
+ * @param {Element} element
+ * @param {Element[]} parts
+ */
+export function showParts(element, parts) {
+  parts.forEach((part, i) => {
+    const shown = element.children[i];
+    if (!shown) element.append(part);
+    else if (!shown.isEqualNode(part)) shown.replaceWith(part);
+  });
+  while (element.children.length > parts.length) element.lastElementChild?.remove();
+}
+
+/**
  * Returns the element of that id, which the page has.
  * @param {string} id
  * @returns {any} of the kind that the page's HTML says

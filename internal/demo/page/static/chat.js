@@ -1,6 +1,6 @@
 // The chat in the shop: what the visitor sees of a conversation.
 
-import { byId, h } from "./dom.js";
+import { byId, h, showParts } from "./dom.js";
 import { clock, stick } from "./view.js";
 import { recall, save } from "./state.js";
 
@@ -79,10 +79,10 @@ export class Chat {
     const drawn = `${recall().conversation} ${last?.id} ${parts.length} ${Boolean(isWaiting)}`;
     if (drawn !== this.drawn) {
       this.drawn = drawn;
-      this.log.replaceChildren(
+      showParts(this.log, [
         h("p", { class: "say" }, "Hello! What can we do for you?"),
         ...parts.map((part) => h("div", { class: `say ${part.kind === "message" ? "mine" : ""}`, title: clock(part.at) }, h("p", {}, part.text))),
-        ...(isWaiting ? [h("p", { class: "say typing", "aria-label": "An answer is being written" }, h("i"), h("i"), h("i"))] : []));
+        ...(isWaiting ? [h("p", { class: "say typing", "aria-label": "An answer is being written" }, h("i"), h("i"), h("i"))] : [])]);
       this.quick.replaceChildren(...this.#chips(!parts.length ? starters : last.kind === "offer" ? last.labels ?? [] : []));
       this.toEnd();
     }

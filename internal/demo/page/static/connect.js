@@ -11,7 +11,8 @@ export function connect(token) {
   byId("snippet").textContent = snippet;
   byId("connect-open").addEventListener("click", () => byId("connect").showModal());
   byId("copy").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(snippet);
-    byId("copy").textContent = "Copied";
+    const done = await navigator.clipboard.writeText(snippet).then(() => "Copied", () => "Select it and copy it by hand");
+    byId("copy").textContent = done;
+    setTimeout(() => (byId("copy").textContent = "Copy"), 3000);
   });
 }

@@ -1,6 +1,6 @@
 // The help desk: a conversation as an agent sees it.
 
-import { byId, h } from "./dom.js";
+import { byId, h, showParts } from "./dom.js";
 import { clock, stick } from "./view.js";
 import { recall } from "./state.js";
 
@@ -34,9 +34,9 @@ export class Desk {
     if (this.talks.isAway && !open) return this.#say("The server does not answer.", "The conversations are back when it is.");
     if (!open) return this.#say("No conversations yet", "Click around the shop, then start a chat. The agent will see what you did before.");
     this.list.replaceChildren(...all.map((c) => h("option", { value: c.id, selected: c.id === id }, `${nameOf(c)} · ${clock(c.opened)}`)));
-    this.head.replaceChildren(h("div", { class: "avatar", "aria-hidden": "true" }, nameOf(open)[0].toUpperCase()),
-      h("div", {}, h("b", {}, nameOf(open)), h("small", {}, `Since ${clock(open.opened)}`)), ...(all.length > 1 ? [this.list] : []), ...(id === mine ? [this.show] : []));
-    this.thread.replaceChildren(...rows(open.parts));
+    showParts(this.head, [h("div", { class: "avatar", "aria-hidden": "true" }, nameOf(open)[0].toUpperCase()),
+      h("div", {}, h("b", {}, nameOf(open)), h("small", {}, `Since ${clock(open.opened)}`)), ...(all.length > 1 ? [this.list] : []), ...(id === mine ? [this.show] : [])]);
+    showParts(this.thread, rows(open.parts));
     this.toEnd();
   }
 

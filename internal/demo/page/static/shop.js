@@ -176,14 +176,17 @@ function view() {
 function draw() {
   const [title, content] = view();
   const n = pieces();
+  const hasFocus = byId("shop").contains(document.activeElement);
   const focused = document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent;
+  const page = h("div", { class: "page", tabindex: -1 }, content);
   byId("shop").replaceChildren(
     h("header", { class: "shop-head" },
       link("", { class: "logo" }, "Lumen & Oak"),
       h("nav", { "aria-label": "Shop" }, link("/delivery", {}, "Delivery"), link("/account", {}, posthog.email ? "Account" : "Sign in"),
         link("/cart", { class: "cart", "aria-label": `Cart, ${n} ${n === 1 ? "item" : "items"}` }, "Cart", n ? h("b", {}, String(n)) : null))),
-    h("div", { class: "page", tabindex: -1 }, content));
-  [...byId("shop").querySelectorAll(".page button")].find((b) => (b.getAttribute("aria-label") ?? b.textContent) === focused)?.focus({ preventScroll: true });
+    page);
+  const same = [...page.querySelectorAll("button")].find((b) => (b.getAttribute("aria-label") ?? b.textContent) === focused);
+  if (hasFocus) (same ?? page).focus({ preventScroll: true });
   byId("address").textContent = location.host + location.pathname;
   document.title = `${title} · liveactivity demo`;
   return title;
