@@ -369,6 +369,9 @@ func (s *memorySession) wasVisitor(id string) bool {
 // unlink dissociates a session and a user. It removes a user without sessions.
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
+	if s.first[0] == u { // it may back users no more
+		s.first[0] = nil
+	}
 	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
 	if users := m.users[s.Product()]; len(u.sessions) == 0 {
 		if delete(users, u.id); len(users) == 0 {
