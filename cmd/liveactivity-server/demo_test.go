@@ -123,6 +123,9 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.Await("every step is done", `document.querySelectorAll("#steps .done").length === 5`)
 	v.Do("see what comes next", chromedp.Click(chromedp.CSS("#connect-open.primary")))
 	assert.Contains(t, v.Texts("#snippet"), fmt.Sprintf("posthog.init(%q", printed(t, p, "capture token")))
+	v.Eval(`navigator.clipboard.writeText = async (text) => { window.copied = text }; ""`)
+	v.Do("copy the code", chromedp.Click(chromedp.CSS(`[aria-label="Copy the code"]`)))
+	v.Await("it is copied", `window.copied === document.querySelector("#snippet").textContent`)
 	v.Do("close it", chromedp.KeyEvent(kb.Escape))
 
 	v.console("ada@example.com")

@@ -1,7 +1,8 @@
 // One person: what they did, and what an agent sees of it.
 
+import { copyButton } from "./copy.js";
 import { h, setText } from "./dom.js";
-import { copyButton, outward } from "./links.js";
+import { outward } from "./links.js";
 import { rendered } from "./note.js";
 import { explain } from "./service.js";
 import { page } from "./sessions.js";

@@ -1,5 +1,6 @@
 // After the steps: the code that lets an app of the visitor's own report here.
 
+import { copyButton } from "./copy.js";
 import { byId } from "./dom.js";
 
 /** Lets the button open the dialog with the code. */
@@ -10,9 +11,5 @@ export function connect(token) {
 }, "liveactivity");`;
   byId("snippet").textContent = snippet;
   byId("connect-open").addEventListener("click", () => byId("connect").showModal());
-  byId("copy").addEventListener("click", async () => {
-    const done = await navigator.clipboard.writeText(snippet).then(() => "Copied", () => "Select it and copy it by hand");
-    byId("copy").textContent = done;
-    setTimeout(() => (byId("copy").textContent = "Copy"), 3000);
-  });
+  byId("copy").replaceWith(copyButton("the code", () => snippet));
 }
