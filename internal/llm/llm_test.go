@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -287,15 +286,15 @@ func TestModel_boundsTheHeader(t *testing.T) {
 }
 
 func TestModel_takesAsLongAsItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	v := llmtest.New(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
 		<-r.Context().Done()
 		close(left)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	_, err := newModel(v, model, apiKey)(ctx, prompt)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, context.Canceled)
 	<-left
 }
 
