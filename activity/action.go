@@ -114,12 +114,13 @@ type Event struct {
 	// ID is the source's own ID of the event, by which duplicates are dropped. It must not be
 	// empty.
 	ID string
-	// Time is the time of the event by the sender's clock; zero means Received. The sink
-	// corrects it using Sent and Received.
+	// Time is the time of the event by the sender's clock. The sink corrects it using Sent and
+	// Received. Zero means that the event happened Age before Received.
 	Time time.Time
-	// ServerTime means that Time needs no correction: the sender vouches for it, or it comes from
-	// the service's clock, with the monotonic part that time.Now gave it.
+	// ServerTime means that the sender vouches for Time, which then needs no correction.
 	ServerTime bool
+	// Age is how long before Received the event happened if Time is zero.
+	Age time.Duration
 	// Markable means that the action is a click, and that events with its marks may follow.
 	Markable bool
 	// Sent is the time of the request's sending by the sender's clock; zero if unknown.

@@ -63,17 +63,13 @@ type stamped struct {
 }
 
 // settle assigns times to the events of one request and appends them to settled in the order of
-// their stamps. An event without a time happened on arrival. It leaves out, counts and does not learn
+// their stamps. It leaves out, counts and does not learn
 // from events that happened more than ttl before their arrival, or before the first point of a cut clock.
 func (c *clock) settle(settled, events []activity.Event, ttl time.Duration) (_ []activity.Event, expired int) {
 	var few [8]stamped
 	ordered := few[:0]
 	for i := range events {
-		e := &events[i]
-		if e.Time.IsZero() {
-			e.Time, e.ServerTime = arrival(e), true
-		}
-		ordered = append(ordered, stamped{e, c.stamp(e)})
+		ordered = append(ordered, stamped{&events[i], c.stamp(&events[i])})
 	}
 	settled = slices.Grow(settled, len(events))
 	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })

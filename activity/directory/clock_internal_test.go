@@ -114,14 +114,6 @@ func TestClock_settlesEventsOfTheServersTime(t *testing.T) {
 	require.Equal(t, after(1), settled[0].Time, "its place is before")
 }
 
-func TestClock_settlesAnEventWithoutATimeAtItsArrival(t *testing.T) {
-	var k clock
-	k.settle(nil, []activity.Event{shown(3600, 3601, 1)}, time.Hour)
-	settled, expired := k.settle(nil, []activity.Event{{ID: "no time", Received: after(3)}}, time.Hour)
-	require.Zero(t, expired)
-	require.WithinDuration(t, after(3), settled[0].Time, 0)
-}
-
 func TestClock_withoutChangeNeedsTwoPoints(t *testing.T) {
 	var k clock
 	random := rand.New(rand.NewPCG(1, 1))

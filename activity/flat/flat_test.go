@@ -40,7 +40,11 @@ func decode(t testing.TB, c *flat.Config, body string) (lines []string) {
 				lines = append(lines, "ignored: "+m.Reason)
 				return
 			}
-			line := fmt.Sprint(m.Key, " ", now.Sub(m.Time), " ", m.SessionID, " ", m.UserID, " ", m.Identified, " ", m.Email)
+			age := m.Age
+			if !m.Time.IsZero() {
+				age = now.Sub(m.Time)
+			}
+			line := fmt.Sprint(m.Key, " ", age, " ", m.SessionID, " ", m.UserID, " ", m.Identified, " ", m.Email)
 			if m.Anonymous != "" {
 				line += ", was " + m.Anonymous
 			}

@@ -42,11 +42,11 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// Without a stamp an event happened when it arrived. A stamp may come with the sender's clock.
+// Without a stamp an event has no time: it happened when it arrived. A stamp may come with the sender's clock.
 func TestMeaning_time(t *testing.T) {
 	from := intake.Request{Arrived: noon, Events: newCatalogue().products[shop].Events, SentAt: "2026-11-20T11:00:00Z"}
 	m := decode(view(nil), from)
-	assert.Equal(t, []any{noon, true, time.Time{}}, []any{m.Time, m.ServerTime, m.Sent})
+	assert.Equal(t, []any{time.Time{}, false, time.Time{}}, []any{m.Time, m.ServerTime, m.Sent})
 	m = decode(view(fieldsOf{"time": noon.Unix() - 5}), from)
 	assert.True(t, noon.Add(-5*time.Second).Equal(m.Time))
 	assert.Equal(t, []any{false, noon.Add(-time.Hour)}, []any{m.ServerTime, m.Sent})

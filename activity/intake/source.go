@@ -86,7 +86,6 @@ func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
 		return
 	}
 	if stamp == "" {
-		m.ServerTime, m.Time = true, from.Arrived
 		return
 	}
 	m.Sent, _ = ParseTime(sentAt)

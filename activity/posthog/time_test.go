@@ -19,7 +19,7 @@ func TestTime_ofAnEvent(t *testing.T) {
 		changes object
 		before  time.Duration // noon
 		sent    bool          // at two o'clock
-		server  bool          // by the server's clock
+		arrival bool          // is known alone
 	}{
 		"a timestamp":                {object{"timestamp": stamp}, hour, false, false},
 		"a number":                   {object{"timestamp": noon.Add(-hour).UnixMilli()}, hour, false, false},
@@ -36,10 +36,17 @@ func TestTime_ofAnEvent(t *testing.T) {
 		"sent_at of a wrong type":    {object{"timestamp": stamp, "sent_at": object{}}, hour, false, false},
 	} {
 		e := eventOf(t, captureDoor, click(c.changes))
-		assert.WithinDuration(t, noon.Add(-c.before), e.Time, time.Microsecond, name)
-		assert.Equal(t, [2]bool{c.sent, c.server}, [2]bool{e.Sent.Equal(noon.Add(2 * hour)), e.ServerTime}, name)
+		if c.arrival {
+			assert.Equal(t, []any{time.Time{}, c.before}, []any{e.Time, e.Age}, name)
+		} else {
+			assert.WithinDuration(t, noon.Add(-c.before), e.Time, time.Microsecond, name)
+		}
+		assert.Equal(t, [2]bool{c.sent, false}, [2]bool{e.Sent.Equal(noon.Add(2 * hour)), e.ServerTime}, name)
 	}
-	assert.Zero(t, eventOf(t, captureDoor, click(object{"offset": 1e300})).Time, "longer ago than any retention")
+	const year = 365 * 24 * hour
+	assert.Greater(t, eventOf(t, captureDoor, click(object{"offset": 1e300})).Age, year, "which no log retains")
+	early := eventOf(t, captureDoor, click(object{"offset": 1e300, "sent_at": "2026-11-20T14:00:00Z"}))
+	assert.WithinDuration(t, noon.Add(-100*year), early.Time, year)
 	for _, wrong := range []any{"yesterday", "NaN", 1e200, true} {
 		assert.Equal(t, intake.ReasonMalformed, meaningOf(t, captureDoor, click(object{"timestamp": wrong})).Reason)
 	}

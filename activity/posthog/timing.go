@@ -2,7 +2,6 @@ package posthog
 
 import (
 	"cmp"
-	"math"
 	"strconv"
 	"time"
 
@@ -27,21 +26,19 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 		out.Time, ok = intake.ParseTime(e.Timestamp)
 		return ok
 	case e.Offset != "" && known:
-		out.Sent, out.Time = sent, e.Offset.before(sent)
-	case e.Offset != "":
-		out.ServerTime, out.Time = true, e.Offset.before(from.Arrived)
+		out.Sent, out.Time = sent, sent.Add(-e.Offset.duration())
 	default:
-		out.ServerTime, out.Time = true, from.Arrived
+		out.Age = e.Offset.duration()
 	}
 	return true
 }
 
-// before returns the time by this offset before t, or the zero time if that is longer ago than a
-// Duration can hold. A negative number and any other text count as zero.
-func (o offset) before(t time.Time) time.Time {
+// duration returns the offset's milliseconds, at most longestAgo. A negative number, which lies in the
+// future, and any other text count as zero.
+func (o offset) duration() time.Duration {
 	milliseconds, _ := strconv.ParseFloat(string(o), 64)
-	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {
-		return time.Time{}
-	}
-	return t.Add(-time.Duration(max(milliseconds, 0) * float64(time.Millisecond))) // a negative one lies in the future
+	return time.Duration(min(max(milliseconds, 0), float64(longestAgo.Milliseconds())) * float64(time.Millisecond))
 }
+
+// longestAgo is longer ago than any retention.
+const longestAgo = 100 * 365 * 24 * time.Hour

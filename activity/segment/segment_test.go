@@ -152,7 +152,7 @@ func TestDecode_times(t *testing.T) {
 		"original first": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `"`, false, at, never, false},
 		"timestamp": {`"timestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, false, at,
 			"2026-11-23T03:56:01Z", false},
-		"none": {`"sentAt":"2026-11-23T03:56:01Z"`, false, "2026-11-23T04:00:00Z", never, true},
+		"none": {`"sentAt":"2026-11-23T03:56:01Z"`, false, never, never, false},
 		"webhook": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `","sentAt":"` + at + `"`,
 			true, corrected, at, true},
 		"webhook, as recorded": {`"originalTimestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, true, at,

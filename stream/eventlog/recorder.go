@@ -97,7 +97,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	// again    with the log's duplicates dropped, or from the current documents after a conflict
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
-	duplicates := a.group(r.byEngine(events))
+	duplicates := a.group(events, time.Now(), r.log.Now())
 	result := activity.Result{}
 	for s := range a.steps() {
 		did, err := r.record(ctx, a, s, timeout)
@@ -126,33 +126,6 @@ func firstTimeout(events []activity.Event) time.Duration {
 		return stepTimeout
 	}
 	return max(stepTimeout-waited, leastTime)
-}
-
-// agreement is the largest expected difference between two readings of one clock.
-// Clocks that differ by less are taken to be the same.
-const agreement = time.Millisecond
-
-// byEngine returns the events with the times set by this process's clock converted to
-// the engine's clock, if the two differ. A time for which a sender vouches stays: only this
-// process's clock gives times a monotonic part. The caller's events are not changed.
-func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
-	now := time.Now()
-	ahead := now.Sub(r.log.Now())
-	if ahead.Abs() < agreement {
-		return events
-	}
-	events = slices.Clone(events)
-	for i := range events {
-		e := &events[i]
-		if e.Received.IsZero() {
-			e.Received = now
-		}
-		e.Received = e.Received.Add(-ahead)
-		if e.ServerTime && e.Time != e.Time.Round(0) {
-			e.Time = e.Time.Add(-ahead)
-		}
-	}
-	return events
 }
 
 // appending is the state that the steps of a request share. Each step, and then another

@@ -662,7 +662,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 				e := does("s", user, title, 0)
 				e.Email = user + "@x.example"
 				e.Received = now.Add(clock + time.Duration(second)*time.Second)
-				e.Time, e.ServerTime = e.Received, true
+				e.Time = time.Time{}
 				recordBy(t, by, product, e)
 			}
 			report(wrong, ahead, "eve", "first", 0)
@@ -705,6 +705,21 @@ func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	now, b := activity.Seconds(time.Now().Add(-time.Hour)), r.batches(t)[0]
 	assert.InDelta(t, now, b.Actions[0].TimestampStart, 10)
 	assert.InDelta(t, now, b.ForwardedAt, 60)
+}
+
+// An event without a time happened its age before its arrival, whatever the clock of its session shows.
+func TestRecorder_placesAnEventWithoutATimeByItsAge(t *testing.T) {
+	r := newRecording(t)
+	now := time.Now()
+	timed, aged := does("s", "ada", "timed", 0), does("s", "ada", "aged", 0)
+	timed.Received = now.Add(-time.Minute)
+	timed.Time, timed.Sent = timed.Received.Add(time.Hour), timed.Received.Add(time.Hour)
+	aged.Time, aged.Age, aged.Received = time.Time{}, 5*time.Second, now
+	recordBy(t, r.Recorder, product, timed)
+	recordBy(t, r.Recorder, product, aged)
+	got := r.batches(t)
+	assert.InDelta(t, activity.Seconds(now)-60, got[0].Actions[0].TimestampStart, 0.1)
+	assert.InDelta(t, activity.Seconds(now)-5, got[1].Actions[0].TimestampStart, 0.1)
 }
 
 // clicks is a click that marks may follow, and marks an event with a mark.

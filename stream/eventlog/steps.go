@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
@@ -45,8 +46,9 @@ type grouping struct {
 }
 
 // group sorts events by session, in order of appearance, and drops duplicates
-// within the request.
-func (g *grouping) group(events []activity.Event) (duplicates int) {
+// within the request. It completes their times: host is now by this process's clock, engine by
+// the clock of the log.
+func (g *grouping) group(events []activity.Event, host, engine time.Time) (duplicates int) {
 	if g.seen == nil {
 		g.byOwner, g.seen = make(map[owner]int, len(events)), make(map[feed.Key]struct{}, len(events))
 	}
@@ -69,7 +71,7 @@ func (g *grouping) group(events []activity.Event) (duplicates int) {
 	}
 	for i, of := range g.of {
 		if of >= 0 {
-			g.groups[of].events = append(g.groups[of].events, events[i])
+			g.groups[of].events = append(g.groups[of].events, timed(events[i], host, engine))
 		}
 	}
 	for i := range g.groups {
@@ -77,6 +79,24 @@ func (g *grouping) group(events []activity.Event) (duplicates int) {
 	}
 	return duplicates
 }
+
+// timed returns the event with its time of arrival by the clock of the log, and with a time.
+func timed(e activity.Event, host, engine time.Time) activity.Event {
+	if e.Received.IsZero() {
+		e.Received = host
+	}
+	if ahead := host.Sub(engine); ahead.Abs() >= agreement {
+		e.Received = e.Received.Add(-ahead)
+	}
+	if e.Time.IsZero() {
+		e.Time, e.ServerTime = e.Received.Add(-e.Age), true
+	}
+	return e
+}
+
+// agreement is the largest expected difference between two readings of one clock.
+// Clocks that differ by less are taken to be the same.
+const agreement = time.Millisecond
 
 // groupOf counts one more event in the owner's group, and returns the group's
 // index.
