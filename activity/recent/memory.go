@@ -73,7 +73,6 @@ type memorySession struct {
 	Held
 	users []*memoryUser  // of its actions and identities
 	first [1]*memoryUser // backs users while there is one
-	text  text           // of its actions
 }
 
 // NewMemory returns an empty store; opts may be nil. It reports all invalid options together.
@@ -212,7 +211,6 @@ func (m *Memory) eraseIn(s *memorySession, e *feed.Erasure) {
 	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool { return e.Erases(s.Session, a.User) })
 	s.Identities = slices.DeleteFunc(s.Identities,
 		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
-	s.text.pack(s.Actions)
 	if len(s.Actions)+len(s.Identities) == 0 {
 		m.leave(s)
 		s.Remove()
@@ -266,7 +264,6 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) (gone strin
 		s.Actions = slices.Delete(s.Actions, first, first+1)
 		at--
 	}
-	a.JSON = s.text.add(a.JSON, s.Actions)
 	s.Actions = slices.Insert(s.Actions, at, a)
 	return gone, true
 }
@@ -384,13 +381,13 @@ func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 // its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	item := fair.Item{Due: m.due(0), Bytes: int64(unsafe.Sizeof(*s)) + fair.Size(len(s.Key().id)) +
-		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(len(s.users))*userSize +
-		int64(s.text.taken)}
+		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(len(s.users))*userSize}
 	for _, said := range s.Identities {
 		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
 		item.Due = m.due(said.At)
 	}
 	for i := range s.Actions {
+		item.Bytes += fair.Size(len(s.Actions[i].JSON))
 		if user := s.Actions[i].User; i == 0 || user != s.Actions[i-1].User {
 			item.Bytes += fair.Size(len(user))
 		}
@@ -423,7 +420,6 @@ func (m *Memory) expireSession(s *memorySession, oldest int64) {
 		return
 	}
 	s.Actions = slices.Delete(s.Actions, 0, n)
-	s.text.tidy(s.Actions)
 	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return said.At < oldest })
 	m.link(s)
 }
