@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sort"
-	"sync"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -194,7 +193,7 @@ func (h *Held) Records(oldest int64, limit int) Records {
 	if limit <= 0 {
 		return nil
 	}
-	return newest(h.appendRecords(newRecords(len(h.Actions)), oldest), limit)
+	return newest(h.appendRecords(make(Records, 0, len(h.Actions)), oldest), limit)
 }
 
 // RecordsOf returns at most limit of a user's newest actions in the sessions, ordered by start, and
@@ -207,7 +206,7 @@ func RecordsOf(userID string, sessions []*Held, oldest int64, limit int) Records
 	for _, h := range sessions {
 		held += len(h.Actions)
 	}
-	all := newRecords(held)
+	all := make(Records, 0, held)
 	for _, h := range sessions {
 		from := len(all)
 		all = h.appendRecords(all, oldest)
@@ -224,29 +223,6 @@ func RecordsOf(userID string, sessions []*Held, oldest int64, limit int) Records
 
 // newest returns the last records, at most limit.
 func newest(all Records, limit int) Records { return slices.Delete(all, 0, max(0, len(all)-limit)) }
-
-// spare has the memory of released records: two thirds of the garbage of a lookup would be records.
-var spare sync.Pool
-
-// maxSpare is the capacity of the largest records that are kept there.
-const maxSpare = 4 * DefaultMaxEvents
-
-// newRecords returns empty records with at least that capacity.
-func newRecords(n int) Records {
-	if r, ok := spare.Get().(*Records); ok {
-		return slices.Grow(*r, n)
-	}
-	return make(Records, 0, n)
-}
-
-// release makes the memory of the records available to newRecords. Nobody may use them afterwards.
-func (r Records) release() {
-	if cap(r) <= maxSpare {
-		clear(r)
-		r = r[:0]
-		spare.Put(&r)
-	}
-}
 
 // Filing holds the actions of a batch, an identity or an erasure, validated and encoded, so that
 // filing it cannot fail. An empty Filing changes nothing. A Filing may be filed only once, since the

@@ -69,7 +69,6 @@ func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID s
 	if err != nil {
 		return dst, err
 	}
-	defer recent.release()
 	dst = jsontext.AppendField(dst, `{"product_id":`, productID)
 	dst = jsontext.AppendField(dst, `,"user_id":`, userID)
 	dst = append(dst, `,"count":`...)

@@ -8,13 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -202,25 +200,6 @@ func TestLookup_concurrentAnswersAreNotMixed(t *testing.T) {
 			assert.Len(t, live.Actions, i+1)
 		}
 	})
-}
-
-// Lookups reuse the memory of their records, and no memory of others.
-func TestLookup_allocatesLittleAndKeepsToItsOwnRecords(t *testing.T) {
-	m := musttest.New(recent.NewMemory(nil))
-	fill(t, m, 2, recent.DefaultMaxEvents)
-	of := recent.Subject{UserID: "user0"}
-	kept := musttest.New(m.Recent(t.Context(), "acme", of, recent.DefaultMaxEvents))
-	before := string(kept.AppendJSON(nil))
-	lookup, body := musttest.New(recent.NewLookup(m, 0)), make([]byte, 0, 64<<10)
-	const lookups, ofRecords = 1000, uint64(unsafe.Sizeof(recent.Record{})) * recent.DefaultMaxEvents
-	var began, ended runtime.MemStats
-	runtime.ReadMemStats(&began)
-	for range lookups {
-		musttest.New(lookup.AppendJSON(t.Context(), body, "acme", "user1", 0))
-	}
-	runtime.ReadMemStats(&ended)
-	assert.Less(t, (ended.TotalAlloc-began.TotalAlloc)/lookups, ofRecords/2)
-	assert.Equal(t, before, string(kept.AppendJSON(nil)))
 }
 
 // BenchmarkLookup is a lookup of 50 actions of one of 1,000 users over a loopback connection, beside
