@@ -38,14 +38,14 @@ type Memory struct {
 	maxEvents int
 	maxHeld   int // of a session
 
-	// mu guards newest and all fields after it, as well as all users and sessions. A session and a user
-	// refer to each other while the session has an action of the user, except for sessions beyond the
-	// user's newest maxEvents. A user is removed with the last session, and counted in the cost of each.
+	// mu guards newest and all fields after it, as well as all sessions.
 	mu     sync.Mutex
 	newest map[string]Position // by product; of products with activity, and some others
 	// most is the length of newest at which the positions of products without activity are dropped.
-	most  int
-	users map[string]map[string]*memoryUser // by product and ID; only products with users
+	most int
+	// users has, by product and user ID, the sessions that the user is an owner of, at most the newest
+	// maxEvents. It has only products with users and users with sessions, and counts in the cost of these.
+	users map[string]map[string][]userSession
 	held  *fair.Cache[memoryKey, memorySession]
 }
 
@@ -55,13 +55,7 @@ type memoryKey struct {
 	id        string // of the session or the user
 }
 
-// memoryUser holds the sessions with actions of a user, and those that identified the user.
-type memoryUser struct {
-	id       string
-	sessions []userSession
-}
-
-// userSession is a session of a user, and the start of the user's newest action there.
+// userSession is a session of a user; see owners for the number.
 type userSession struct {
 	*memorySession
 	newest int64
@@ -71,15 +65,13 @@ type userSession struct {
 type memorySession struct {
 	*fair.Entry[memoryKey, memorySession] // which it is the value of
 	Held
-	users []*memoryUser  // of its actions and identities
-	first [1]*memoryUser // backs users while there is one
 }
 
 // NewMemory returns an empty store; opts may be nil. It reports all invalid options together.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "recent"}
-	m := &Memory{newest: map[string]Position{}, users: map[string]map[string]*memoryUser{},
+	m := &Memory{newest: map[string]Position{}, users: map[string]map[string][]userSession{},
 		ttl:       options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
@@ -89,7 +81,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	}
 	m.maxHeld = MaxHeld(m.maxEvents)
 	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes},
-		func(e *fair.Entry[memoryKey, memorySession]) { m.leave(&e.Value) })
+		func(e *fair.Entry[memoryKey, memorySession]) { m.unlink(&e.Value, e.Value.owners(), nil) })
 	return m, nil
 }
 
@@ -119,10 +111,15 @@ func (m *Memory) File(productID string, filings ...Filing) {
 	defer m.mu.Unlock()
 	for _, f := range filings {
 		m.arrive(productID, &f)
-		for i := range f.actions {
-			if a := &f.actions[i]; a.Start >= oldest && (a.User != "" || f.session != "") {
-				m.add(productID, f.session, a, oldest)
-			}
+		actions := slices.DeleteFunc(f.actions, func(a HeldAction) bool {
+			return a.Start < oldest || f.session == "" && a.User == ""
+		})
+		together := max(1, len(actions))
+		if f.session == "" { // each is its user's
+			together = 1
+		}
+		for actions := range slices.Chunk(actions, together) {
+			m.add(productID, f.session, actions, oldest)
 		}
 		if f.identity != nil && f.identity.At >= oldest && f.identity.SessionID != "" {
 			m.identify(productID, f.identity, f.Arrived)
@@ -156,22 +153,15 @@ func (m *Memory) arrive(productID string, f *Filing) {
 	}
 }
 
-// add files an unexpired action in its session, or among the user's actions outside sessions.
-func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
-	s := m.session(product, a.User, session)
-	m.expireSession(s, oldest)
-	if known := m.users[product][a.User]; known != nil {
-		a.User = known.id // one string for all sessions
-	}
-	if gone, ok := s.insert(*a, m.maxEvents, m.maxHeld); ok {
-		if owner, _ := s.owner(a); owner != "" {
-			m.linkUser(s, owner, a.Start)
+// add files unexpired actions in their session, or one among its user's actions outside sessions.
+func (m *Memory) add(product, session string, actions []HeldAction, oldest int64) {
+	s := m.session(product, actions[0].User, session)
+	s.Keep(m.change(s, func() {
+		s.expire(oldest)
+		for _, a := range actions {
+			s.insert(a, m.maxEvents, m.maxHeld)
 		}
-		if u := m.users[product][gone]; u != nil && !s.isIdentityOf(gone) && !s.hasActionsOf(gone) {
-			m.unlink(s, u)
-		}
-	}
-	s.Keep(m.sessionItem(s))
+	}))
 }
 
 // identify files an identity, which may change the owner of earlier actions of the session. A known
@@ -179,13 +169,14 @@ func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 func (m *Memory) identify(product string, who *feed.Identity, arrived Position) {
 	s := m.session(product, "", who.SessionID)
 	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
-	if !slices.ContainsFunc(s.Identities, said.isSame) {
+	s.Keep(m.change(s, func() {
+		if slices.ContainsFunc(s.Identities, said.isSame) {
+			return
+		}
 		if s.Identities = append(s.Identities, said); len(s.Identities) > MaxIdentities {
 			s.dropIdentity()
 		}
-		m.link(s)
-	}
-	s.Keep(m.sessionItem(s))
+	}))
 }
 
 // erase removes the activity that an erasure covers.
@@ -198,26 +189,31 @@ func (m *Memory) erase(product string, e *feed.Erasure) {
 	if held := m.held.Find(product, memoryKey{true, e.UserID}); held != nil {
 		m.eraseIn(&held.Value, e)
 	}
-	if u := m.users[product][e.UserID]; u != nil { // also in sessions that e does not name
-		for _, s := range slices.Clone(u.sessions) {
-			m.eraseIn(s.memorySession, e)
-		}
+	for _, s := range slices.Clone(m.users[product][e.UserID]) { // also in sessions that e does not name
+		m.eraseIn(s.memorySession, e)
 	}
 }
 
 // eraseIn removes the actions and identities of a session that an erasure covers, and the session if
 // nothing is left.
 func (m *Memory) eraseIn(s *memorySession, e *feed.Erasure) {
-	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool { return e.Erases(s.Session, a.User) })
-	s.Identities = slices.DeleteFunc(s.Identities,
-		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
-	if len(s.Actions)+len(s.Identities) == 0 {
-		m.leave(s)
+	m.shrink(s, func() {
+		s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool { return e.Erases(s.Session, a.User) })
+		s.Identities = slices.DeleteFunc(s.Identities,
+			func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
+	})
+}
+
+// shrink calls do, which takes actions and identities from the session, and removes the session if
+// nothing is left of it, which it reports.
+func (m *Memory) shrink(s *memorySession, do func()) (isGone bool) {
+	item := m.change(s, do)
+	if isGone = len(s.Actions)+len(s.Identities) == 0; isGone {
 		s.Remove()
-		return
+	} else {
+		s.Set(item)
 	}
-	m.link(s)
-	s.Set(m.sessionItem(s))
+	return isGone
 }
 
 // session returns the session with an ID, or the user's actions outside sessions if the ID is empty.
@@ -229,21 +225,20 @@ func (m *Memory) session(product, user, session string) *memorySession {
 	}
 	e, isNew := m.held.Open(product, key)
 	if isNew {
-		e.Value = memorySession{Entry: e, Held: Held{Session: session}}
-		e.Value.users = e.Value.first[:0]
+		e.Value = memorySession{e, Held{Session: session}}
 	}
 	return &e.Value
 }
 
-// insert files an action and removes the oldest beyond the limits of its user and of the session,
-// whose owner it returns. If the session has the action already or is full of newer ones, it changes
-// nothing and returns false. Its time is linear in the number of the session's actions.
-func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) (gone string, ok bool) {
+// insert files an action and removes the oldest beyond the limits of its user and of the session. If
+// the session has the action already or is full of newer ones, it changes nothing. Its time is linear
+// in the number of the session's actions.
+func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) {
 	have, first := 0, 0
 	for i := range s.Actions {
 		switch held := &s.Actions[i]; {
 		case held.id == a.id:
-			return "", false
+			return
 		case held.User == a.User:
 			if a.User = held.User; have == 0 { // shares one string
 				first = i
@@ -258,96 +253,95 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) (gone strin
 	}
 	switch {
 	case isFull && at <= first:
-		return "", false
+		return
 	case isFull:
-		gone, _ = s.owner(&s.Actions[first])
 		s.Actions = slices.Delete(s.Actions, first, first+1)
 		at--
 	}
 	s.Actions = slices.Insert(s.Actions, at, a)
-	return gone, true
 }
 
-// link associates the session with exactly those users that own actions in it or that it identified.
-func (m *Memory) link(s *memorySession) {
-	m.prune(s)
-	for _, said := range s.Identities {
-		m.linkUser(s, said.UserID, 0) // for erasures; the first to give way
+// owners returns the users that own actions of the session, with the start of the newest one, and those
+// that it identified, with zero unless they own actions.
+func (s *memorySession) owners() map[string]int64 {
+	if len(s.Actions)+len(s.Identities) == 0 {
+		return nil
 	}
-	last := ""
-	for i := range slices.Backward(s.Actions) {
-		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
-			m.linkUser(s, owner, s.Actions[i].Start)
-			last = owner
-		}
-	}
-}
-
-// prune dissociates the session from users that it neither identified nor has actions of.
-func (m *Memory) prune(s *memorySession) {
-	owners := make(map[string]bool, len(s.users))
-	for _, said := range s.Identities {
-		owners[said.UserID] = true
+	owners := map[string]int64{}
+	for i := range s.Identities {
+		owners[s.Identities[i].UserID] = 0
 	}
 	for i := range s.Actions {
-		owner, _ := s.owner(&s.Actions[i])
-		owners[owner] = true
-	}
-	for _, u := range slices.Clone(s.users) {
-		if !owners[u.id] {
-			m.unlink(s, u)
+		if owner, _ := s.owner(&s.Actions[i]); owner != "" {
+			owners[owner] = s.Actions[i].Start
 		}
 	}
+	return owners
 }
 
-// linkUser associates the session with a user who has an action there that began at start. Beyond
-// maxEvents sessions it dissociates the user from the one whose newest action is the oldest: each of
-// the others has an action that is no older, and only maxEvents actions are kept of a user. The starts
-// are kept beside the sessions: anybody can send a user's actions in ever more sessions, each of which
-// may have hundreds of actions to look at.
-func (m *Memory) linkUser(s *memorySession, id string, start int64) {
+// change calls do, which changes the session's actions and identities, keeps users in step, and returns
+// the session's item.
+func (m *Memory) change(s *memorySession, do func()) fair.Item {
+	before := s.owners()
+	do()
+	owners := s.owners()
+	m.unlink(s, before, owners)
+	for id, newest := range owners {
+		m.link(s, id, newest)
+	}
+	return m.item(s, len(owners))
+}
+
+// link associates the session with one of its owners. Beyond maxEvents sessions it dissociates the user
+// from the one whose newest action is the oldest: each of the others has an action that is no older,
+// and only maxEvents actions are kept of a user. The starts are kept beside the sessions: anybody can
+// send a user's actions in ever more sessions, each of which may have hundreds of actions to look at.
+func (m *Memory) link(s *memorySession, id string, newest int64) {
 	users := m.users[s.Product()]
 	if users == nil {
-		users = map[string]*memoryUser{}
+		users = map[string][]userSession{}
 		m.users[s.Product()] = users
 	}
-	u := users[id]
-	if u == nil {
-		u = &memoryUser{id: id}
-		users[id] = u
-	}
-	at := slices.IndexFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
+	sessions := users[id]
+	at := slices.IndexFunc(sessions, func(of userSession) bool { return of.memorySession == s })
 	if at < 0 {
-		at = len(u.sessions)
-		s.users = append(s.users, u)
-		u.sessions = append(u.sessions, userSession{s, start})
+		at = len(sessions)
+		sessions = append(sessions, userSession{memorySession: s})
 	}
-	u.sessions[at].newest = max(u.sessions[at].newest, start)
-	if len(u.sessions) > m.maxEvents {
-		oldest := slices.MinFunc(u.sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
-		m.unlink(oldest.memorySession, u)
+	sessions[at].newest = newest
+	if len(sessions) > m.maxEvents {
+		oldest := slices.MinFunc(sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
+		sessions = slices.DeleteFunc(sessions, func(of userSession) bool { return of == oldest })
 	}
+	users[id] = sessions
 }
 
-// isIdentityOf reports whether the session identified the user.
-func (s *memorySession) isIdentityOf(userID string) bool {
-	return slices.ContainsFunc(s.Identities, func(said HeldIdentity) bool { return said.UserID == userID })
-}
-
-// hasActionsOf reports whether the user owns an action of the session.
-func (s *memorySession) hasActionsOf(userID string) bool {
-	return slices.ContainsFunc(s.Actions, func(a HeldAction) bool {
-		owner, _ := s.owner(&a)
-		return owner == userID
-	})
+// unlink dissociates the session from its former owners, except for those that remain. It removes a
+// user without sessions.
+func (m *Memory) unlink(s *memorySession, owners, remain map[string]int64) {
+	users := m.users[s.Product()]
+	for id := range owners {
+		if _, remains := remain[id]; remains {
+			continue
+		}
+		left := slices.DeleteFunc(users[id], func(of userSession) bool { return of.memorySession == s })
+		if len(left) == 0 {
+			delete(users, id)
+			continue
+		}
+		users[id] = left
+	}
+	if len(users) == 0 {
+		delete(m.users, s.Product())
+	}
 }
 
 // visits returns the sessions that have actions appended with the user's ID, all of which other users
-// own now; at most the newest maxEvents.
+// own now, and did not identify the user; at most the newest maxEvents.
 func (m *Memory) visits(productID, userID string) (ids []string) {
 	newest := map[string]int64{}
 	m.held.SweepEach(&m.mu, productID, func(e *fair.Entry[memoryKey, memorySession]) {
-		if s := &e.Value; s.wasVisitor(userID) && !s.hasActionsOf(userID) {
+		if s := &e.Value; s.wasVisitor(userID) {
 			newest[s.Session] = s.Actions[len(s.Actions)-1].Start
 		}
 	})
@@ -355,33 +349,22 @@ func (m *Memory) visits(productID, userID string) (ids []string) {
 	return ids[:min(len(ids), m.maxEvents)]
 }
 
-// wasVisitor reports whether the session identified the visitor with this ID, and has actions that
-// were appended with it.
+// wasVisitor reports whether the session identified the visitor with this ID, who is no owner of it, and
+// has actions that were appended with the ID.
 func (s *memorySession) wasVisitor(id string) bool {
-	return id != "" &&
-		slices.ContainsFunc(s.Identities, func(said HeldIdentity) bool { return said.Anonymous == id }) &&
-		slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return a.User == id })
+	if id == "" || !slices.ContainsFunc(s.Identities, func(said HeldIdentity) bool { return said.Anonymous == id }) ||
+		!slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return a.User == id }) {
+		return false
+	}
+	_, isOwner := s.owners()[id]
+	return !isOwner
 }
 
-// unlink dissociates a session and a user. It removes a user without sessions.
-func (m *Memory) unlink(s *memorySession, u *memoryUser) {
-	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
-	if s.first[0] == u { // it may back users no more
-		s.first[0] = nil
-	}
-	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
-	if users := m.users[s.Product()]; len(u.sessions) == 0 {
-		if delete(users, u.id); len(users) == 0 {
-			delete(m.users, s.Product())
-		}
-	}
-}
-
-// sessionItem returns the session's cost, and the expiry of its oldest action or, without actions, of
+// item returns the cost of a session with so many owners, and the expiry of its oldest action or, without actions, of
 // its last identity.
-func (m *Memory) sessionItem(s *memorySession) fair.Item {
+func (m *Memory) item(s *memorySession, owners int) fair.Item {
 	item := fair.Item{Due: m.due(0), Bytes: int64(unsafe.Sizeof(*s)) + fair.Size(len(s.Key().id)) +
-		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(len(s.users))*userSize}
+		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{}))) + int64(owners)*userSize}
 	for _, said := range s.Identities {
 		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
 		item.Due = m.due(said.At)
@@ -405,23 +388,15 @@ const userSize = 200
 // due returns the expiry of an action, in microseconds since the epoch and above zero.
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
 
-// leave dissociates a removed session from its users.
-func (m *Memory) leave(s *memorySession) {
-	for _, u := range slices.Clone(s.users) {
-		m.unlink(s, u)
-	}
-}
-
-// expireSession removes the actions that start before oldest, and identities that can no longer apply
-// to any action.
-func (m *Memory) expireSession(s *memorySession, oldest int64) {
+// expire removes the actions that start before oldest, and identities that can no longer apply to any
+// action.
+func (s *memorySession) expire(oldest int64) {
 	n := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start >= oldest })
 	if n == 0 && len(s.Actions) > 0 {
 		return
 	}
 	s.Actions = slices.Delete(s.Actions, 0, n)
 	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return said.At < oldest })
-	m.link(s)
 }
 
 // Recent implements [Store]. It never fails.
@@ -434,9 +409,9 @@ func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit i
 		if e := m.held.Find(productID, memoryKey{id: of.SessionID}); e != nil {
 			s.Records = e.Value.Records(oldest, limit)
 		}
-	} else if u := m.users[productID][of.UserID]; u != nil {
+	} else if sessions := m.users[productID][of.UserID]; len(sessions) > 0 {
 		held := make([]*Held, 0, 8)
-		for _, s := range u.sessions {
+		for _, s := range sessions {
 			held = append(held, &s.Held)
 		}
 		s.Records = RecordsOf(of.UserID, held, oldest, min(limit, m.maxEvents))
@@ -448,12 +423,7 @@ func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit i
 // index of former visitors is needed.
 func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outside Records, err error) {
 	ids, outside = m.own(productID, userID)
-	for _, id := range m.visits(productID, userID) {
-		if !slices.Contains(ids, id) { // it may have identified the user, too
-			ids = append(ids, id)
-		}
-	}
-	return ids, outside, nil
+	return append(ids, m.visits(productID, userID)...), outside, nil
 }
 
 // own returns a user's sessions and actions outside sessions.
@@ -461,11 +431,9 @@ func (m *Memory) own(productID, userID string) (ids []string, outside Records) {
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if u := m.users[productID][userID]; u != nil {
-		for _, s := range u.sessions {
-			if s.Session != "" {
-				ids = append(ids, s.Session)
-			}
+	for _, s := range m.users[productID][userID] {
+		if s.Session != "" {
+			ids = append(ids, s.Session)
 		}
 	}
 	if e := m.held.Find(productID, memoryKey{true, userID}); e != nil {
@@ -484,14 +452,9 @@ func (m *Memory) Expire() (forgotten int) {
 		if due == nil {
 			return false
 		}
-		s := &due.Value
-		if m.expireSession(s, oldest); len(s.Actions)+len(s.Identities) > 0 {
-			s.Set(m.sessionItem(s))
-			return true
+		if m.shrink(&due.Value, func() { due.Value.expire(oldest) }) {
+			forgotten++
 		}
-		m.leave(s)
-		due.Remove()
-		forgotten++
 		return true
 	})
 	return forgotten

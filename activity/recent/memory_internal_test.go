@@ -8,9 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/liveactivity/liveactivity/activity/feed"
-	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // sameTime returns the actions of a session that has as many as an engine keeps, all at one time.
@@ -45,17 +42,4 @@ func TestHeld_readsActionsOfOneTimeAsFastAsOthers(t *testing.T) {
 	for tries := 0; times(0) >= 8*times(1); tries++ {
 		require.Less(t, tries, 50, "a busy machine slows some of the calls, but not all")
 	}
-}
-
-// A session that others go on with keeps nothing of a user who has been erased from it.
-func TestMemory_keepsNoReferenceToAFormerUser(t *testing.T) {
-	m := musttest.New(NewMemory(nil))
-	start := time.Now().UnixMicro()
-	for i, user := range []string{"ada", "bob"} {
-		m.File("acme", Filing{session: "s", actions: []HeldAction{{User: user, Start: start, id: uint64(i), JSON: "{}"}}})
-	}
-	m.File("acme", NewErasureFiling(&feed.Erasure{UserID: "ada", SessionIDs: []string{}}))
-	s := m.held.Find("acme", memoryKey{id: "s"}).Value
-	assert.Nil(t, s.first[0])
-	assert.Equal(t, "bob", s.users[0].id)
 }
