@@ -10,7 +10,7 @@ import (
 
 // set decodes a document that was read. A malformed one counts as empty and will be overwritten.
 func (p *storedDocument) set(doc document.Document) {
-	p.doc, p.read = doc, true
+	p.doc = doc
 	if !doc.Exists() {
 		return
 	}
