@@ -321,23 +321,6 @@ func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...s
 	return emails, err
 }
 
-// Owned returns the addresses whose user, according to events outside of any session, is this one: the
-// newest 32, in lower case, of which claims are the last to find room. The present address may be among
-// them.
-func (d *Directory) Owned(ctx context.Context, productID, userID string) (emails []string, err error) {
-	owned, err := d.read(ctx, productID, ofOwned, []string{userID})
-	if err != nil {
-		return nil, err
-	}
-	docs, err := d.read(ctx, productID, ofEmail, owned[0].owned)
-	for i, p := range docs {
-		if p.fact.Owner.is(userID) {
-			emails = append(emails, owned[0].owned[i])
-		}
-	}
-	return emails, err
-}
-
 // Amendment is an atomic change of a session and other documents of its product.
 type Amendment struct {
 	Session Session             // to be changed

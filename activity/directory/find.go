@@ -97,13 +97,45 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, err
 }
 
-// Silent returns sessions in which a user appeared without actions, the claimed ones first.
-func (d *Directory) Silent(ctx context.Context, productID, userID string) ([]string, error) {
-	docs, err := d.read(ctx, productID, ofUser, []string{userID})
-	if err != nil {
-		return nil, err
+// LeadsOf returns what leads to a user: the addresses, in lower case, and sessions that know the user, which
+// may repeat. The addresses are those whose user, according to events outside of any session, is this one, the
+// newest 32, of which claims are the last to find room, and the present one. The sessions are those where the
+// user appeared without actions, and those that the addresses lead to; anybody may state an address, so the
+// latter need not be the user's.
+func (d *Directory) LeadsOf(ctx context.Context, productID, userID string) (emails, sessionIDs []string, err error) {
+	b, user, own := d.Book(productID), ofUser(userID), ofOwned(userID)
+	if err := b.load(ctx, user, own); err != nil {
+		return nil, nil, err
 	}
-	return docs[0].fact.Silent, nil
+	known, present := b.stored[user].fact, ofEmail(b.stored[user].fact.Email)
+	addresses := keysOf(ofEmail, b.stored[own].owned)
+	if present.id != "" && !slices.Contains(addresses, present) {
+		addresses = append(addresses, present)
+	}
+	if err := b.load(ctx, addresses...); err != nil {
+		return nil, nil, err
+	}
+	led := known.Silent
+	for _, key := range addresses {
+		if f := &b.stored[key].fact; key == present || f.Owner.is(userID) {
+			emails, led = append(emails, key.id), append(led, f.sessions()...)
+		}
+	}
+	if err := b.load(ctx, keysOf(ofSession, led)...); err != nil {
+		return nil, nil, err
+	}
+	for _, id := range led {
+		if b.stored[ofSession(id)].session.knows(userID) {
+			sessionIDs = append(sessionIDs, id)
+		}
+	}
+	return emails, sessionIDs, nil
+}
+
+// knows reports whether an event of the session was the user's.
+func (s *Session) knows(userID string) bool {
+	isTheirs := func(said Statement) bool { return said.UserID == userID }
+	return s.UserID == userID || slices.Contains(s.Identified(), userID) || slices.ContainsFunc(s.Stated(), isTheirs)
 }
 
 // Leads returns sessions that stated an email address, the one where it was last seen, by its own standing, and
@@ -115,11 +147,15 @@ func (d *Directory) Leads(ctx context.Context, productID, email string) (session
 		return nil, nil, err
 	}
 	f := &docs[0].fact
-	sessionIDs = f.Silent
-	if f.SessionID != "" && !slices.Contains(sessionIDs, f.SessionID) {
-		sessionIDs = append(sessionIDs, f.SessionID)
+	return f.sessions(), f.users(), nil
+}
+
+// sessions returns the sessions that an address leads to.
+func (f *fact) sessions() []string {
+	if f.SessionID == "" || slices.Contains(f.Silent, f.SessionID) {
+		return f.Silent
 	}
-	return sessionIDs, f.users(), nil
+	return append(slices.Clip(f.Silent), f.SessionID)
 }
 
 // ownPrefix begins the IDs of users' own sessions, and no others.

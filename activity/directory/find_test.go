@@ -69,7 +69,7 @@ func TestDirectory_Find_findsTheOneSessionOfAUser(t *testing.T) {
 
 // A user has done nothing where nobody has acted yet, where others acted, and where the only action is a mark: it may
 // find no click.
-func TestDirectory_Silent_ofAUser(t *testing.T) {
+func TestDirectory_LeadsOf_aUserWhoDidNothing(t *testing.T) {
 	acting := func(e activity.Event) activity.Event {
 		e.Action = &activity.Action{}
 		return e
@@ -90,8 +90,8 @@ func TestDirectory_Silent_ofAUser(t *testing.T) {
 		"where nobody known acted":     {events{acting(seen(1, "s", "", ""))}, events{ada(2)}, true},
 		"where the visitor acted":      {events{acting(seen(1, "s", "anon", ""))}, events{naming("anon", ada(2))}, false},
 		"where the visitor was a user": {events{acting(identified(1, "bob", ""))}, events{naming("bob", ada(2))}, true},
-		"as a mere claim": {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))},
-			events{ada(2)}, true},
+		"as a mere claim, which the session forgets": {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))},
+			events{ada(2)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := having(t, standing(reported, reported, seen(1, "elsewhere", "ada", "ada@x.example")))
@@ -99,7 +99,8 @@ func TestDirectory_Silent_ofAUser(t *testing.T) {
 				d.acts(t, e)
 			}
 			d.learn(t, c.events...)
-			silent := musttest.New(d.Silent(t.Context(), "acme", "ada"))
+			_, silent, err := d.LeadsOf(t.Context(), "acme", "ada")
+			require.NoError(t, err)
 			assert.Equal(t, c.isSilent, slices.Contains(silent, "s"), silent)
 		})
 	}

@@ -208,8 +208,9 @@ func TestDirectory_Forget_passesStorageErrorsThrough(t *testing.T) {
 		assert.ErrorIs(t, err, d.docs.failGet)
 	}
 	for name, read := range map[string]func() error{
-		"owned/ada": func() error { _, err := d.Owned(t.Context(), "acme", "ada"); return err },
-		"email/a@x": func() error { _, _, err := d.Leads(t.Context(), "acme", "a@x"); return err },
+		"owned/eve":           func() error { _, _, err := d.LeadsOf(t.Context(), "acme", "eve"); return err },
+		"email/ada@x.example": func() error { _, _, err := d.LeadsOf(t.Context(), "acme", "eve"); return err },
+		"email/a@x":           func() error { _, _, err := d.Leads(t.Context(), "acme", "a@x"); return err },
 	} {
 		d.docs.failName = name
 		assert.ErrorIs(t, read(), d.docs.failGet, name)

@@ -129,28 +129,12 @@ func (p *People) byEmail(ctx context.Context, productID, email string) (ids, the
 // outside any session to f. If nothing is stored about the user's actions in a session, the user
 // or an address may still lead to it.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
-	emails, err := p.Directory.EmailsOf(ctx, productID, userID)
+	emails, ids, err := p.Directory.LeadsOf(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
-	owned, err := p.Directory.Owned(ctx, productID, userID)
-	if err != nil {
-		return nil, err
-	}
-	led, err := p.Directory.Silent(ctx, productID, userID)
-	if err != nil {
-		return nil, err
-	}
-	for _, email := range append(owned, emails[0]) {
-		more, _, err := p.Directory.Leads(ctx, productID, email)
-		if err != nil {
-			return nil, err
-		}
-		led = append(led, more...)
+	for _, email := range emails {
 		f.addEmail(email)
-	}
-	if ids, err = p.theirs(ctx, productID, userID, led); err != nil {
-		return nil, err
 	}
 	acted, outside, err := p.Log.Activity().Sessions(ctx, productID, userID)
 	if err != nil {
@@ -159,19 +143,6 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	f.outside = append(f.outside, outside...)
 	live, err := p.listed(ctx, productID, userID, func(s *sessions.Session) bool { return s.UserID == userID })
 	return slices.Concat(ids, acted, live), err
-}
-
-// theirs returns the sessions that know the user: anybody may state an address.
-func (p *People) theirs(ctx context.Context, productID, userID string, led []string) (ids []string, err error) {
-	known, err := p.Directory.Sessions(ctx, productID, led...)
-	isTheirs := func(said directory.Statement) bool { return said.UserID == userID }
-	for i := range known {
-		if s := &known[i]; s.UserID == userID || slices.Contains(s.Identified(), userID) ||
-			slices.ContainsFunc(s.Stated(), isTheirs) {
-			ids = append(ids, led[i])
-		}
-	}
-	return ids, err
 }
 
 // listed returns a person's live sessions, found by the start of an ID or address. A search
