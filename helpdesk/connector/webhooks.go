@@ -20,8 +20,8 @@ import (
 
 // A webhook passes through these stages, and nothing is stored before its signature is verified:
 //
-//	expects    a product, desk or header that no desk can take is refused, the body unread
-//	receive    the body is read and verified, and becomes an event
+//	receive    a product, desk or header that no desk can take is refused, the body unread; the
+//	           body is read and verified, and becomes an event
 //	do         the link or the message is stored, with its receipt if both are one change
 //	serve      otherwise the receipt is stored alone; then the answer is sent
 //
@@ -176,22 +176,25 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
 
 // receive reads and verifies a message to the named desk of a product, or a webhook of
 // any of its desks if the name is empty. It does not read the body if no desk could
-// accept it. Without an error the caller has to release the body.
-func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (*incoming, *httpx.Body, error) {
+// accept it. Another server may have changed the product just now, so the product's current
+// state decides about both. Without an error the caller has to release the body.
+func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (in *incoming, body *httpx.Body,
+	err error) {
 	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.expects(productID, desk, r); err != nil {
-		return nil, nil, err
-	}
-	body, err := httpx.ReadBody(w, r, maxWebhook, productID)
-	if err != nil {
-		return nil, nil, err
-	}
-	in := &incoming{productID: productID}
+	in = &incoming{productID: productID}
 	err = access.CheckCurrent(c.products, productID, func() error {
 		product, desks, err := c.receivers(productID, desk)
+		if err == nil && !slices.ContainsFunc(desks, func(d Desk) bool { return d.mayTake(r.Header) }) {
+			err = errSignature
+		}
+		if err == nil && body == nil {
+			if err = checkJSON(r); err == nil {
+				body, err = httpx.ReadBody(w, r, maxWebhook, productID)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -199,27 +202,10 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 		in.desk, in.event, err = recognize(desks, r.Header, body.Bytes(), c.store.now())
 		return err
 	})
-	if err != nil {
+	if err != nil && body != nil {
 		body.Release()
 	}
 	return in, body, err
-}
-
-// expects returns the answer to a webhook that no desk of the product can accept,
-// whatever its body, and nil for any other. Another server may have changed the product
-// just now, so it checks the current state of the product.
-func (c *Connector) expects(productID, desk string, r *http.Request) error {
-	err := access.CheckCurrent(c.products, productID, func() error {
-		_, desks, err := c.receivers(productID, desk)
-		if err == nil && !slices.ContainsFunc(desks, func(d Desk) bool { return d.mayTake(r.Header) }) {
-			err = errSignature
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return checkJSON(r)
 }
 
 // errSignature is the answer to a webhook that is not signed as its desk requires. It does not say
