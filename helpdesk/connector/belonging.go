@@ -21,28 +21,34 @@ func (w *want) has(a *activity.BatchAction) bool {
 
 // isAlien reports whether an action before the link is by a user of a lower standing than the
 // session's: it has neither the link's user nor the user or the email address of its batch. A visitor
-// before sign-in looks the same, so identify can reverse this.
+// before sign-in looks the same; see decide.
 func (w *want) isAlien(a *activity.BatchAction, batch *activity.Batch) bool {
 	return a.Index < w.LinkedAt && a.UserID != "" && batch.UserID != "" && a.UserID != batch.UserID && a.Email == "" &&
-		a.UserID != w.UserID && !slices.Contains(w.own, a.UserID)
+		a.UserID != w.UserID
 }
 
-// identify applies an entry that identifies an anonymous visitor. It decides whether the
-// visitor's actions found so far are left out: if the visitor is the link's user, alien actions
-// are kept after all; otherwise none are kept. Later actions are decided by own and Others. Only
-// the first entry about a visitor counts.
+// identify applies an entry that identifies an anonymous visitor. Only the first entry about a
+// visitor counts.
 func (w *want) identify(who *feed.Identity) {
-	switch visitor := who.AnonymousID; {
-	case slices.Contains(w.own, visitor), slices.Contains(w.Others, visitor):
-	case who.ConversationID == w.conversationID, who.ConversationID == "" && who.UserID == w.UserID:
-		w.own, w.named = append(w.own, visitor), w.named+1
-		for i := range w.found {
-			w.found[i].kept = w.found[i].kept || w.found[i].alien && w.found[i].user == visitor
-		}
-	default:
-		w.Others, w.named = append(w.Others, visitor), w.named+1
-		for i := range w.found {
-			w.found[i].kept = w.found[i].kept && w.found[i].user != visitor
+	if _, known := w.visitors[who.AnonymousID]; known {
+		return
+	}
+	if w.visitors == nil {
+		w.visitors = map[string]bool{}
+	}
+	w.visitors[who.AnonymousID] = who.ConversationID == w.conversationID ||
+		who.ConversationID == "" && who.UserID == w.UserID
+}
+
+// decide leaves out the actions of others, at the end of the scan. The visitors that turned out to be
+// somebody decide first, whenever that was; of anybody else only the alien actions are left out.
+func (w *want) decide() {
+	for i := range w.found {
+		f := &w.found[i]
+		if isUser, known := w.visitors[f.user]; known {
+			f.kept = f.kept && isUser
+		} else {
+			f.kept = f.kept && !f.alien
 		}
 	}
 }

@@ -132,7 +132,6 @@ func (j *job) plan() {
 	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
 		w := &want{session: c.Sessions[i], conversationID: j.lane.link().ConversationID, at: *c.unread(&c.Sessions[i]),
 			room: maxText}
-		w.Others = slices.Clip(w.Others) // the document keeps its own
 		w.from = eventlog.Later(w.at.After, j.from)
 		j.wants = append(j.wants, w)
 	}

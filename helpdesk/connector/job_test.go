@@ -3,8 +3,6 @@ package connector
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -22,7 +20,6 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 func TestWant_takesAPartOfAnEntry(t *testing.T) {
@@ -46,12 +43,14 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 // Before the link, the only sign of a claimed user's action is that it has neither the user nor the
 // address of its batch. A visitor who signs in is no claimed user.
 func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
-	took := func(userID, email, batchUser string) *want {
+	kept := func(userID, email, batchUser, signsIn string) bool {
 		w := &want{session: session{LinkedAt: 1}, conversationID: "7"}
 		a := activity.BatchAction{UserID: userID, Email: email}
 		w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: batchUser, Email: "ada@x.example",
 			Actions: []activity.BatchAction{a}})
-		return w
+		w.identify(&feed.Identity{AnonymousID: signsIn, UserID: "ada", ConversationID: "7"})
+		w.decide()
+		return w.found[0].kept
 	}
 	for _, c := range []struct {
 		name, user, email, batch string
@@ -63,17 +62,13 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 		{"nobody", "", "", "ada", true},
 		{"a user in a session of nobody", "eve", "", "", true},
 	} {
-		w := took(c.user, c.email, c.batch)
-		assert.Equal(t, c.kept, w.found[0].kept, c.name)
-		w.identify(&feed.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
-		assert.True(t, w.found[0].kept, "%s, who signs in", c.name)
+		assert.Equal(t, c.kept, kept(c.user, c.email, c.batch, "somebody else"), c.name)
+		assert.True(t, kept(c.user, c.email, c.batch, "eve"), "%s, who signs in", c.name)
 	}
-	w := took("mallory", "", "ada")
-	w.identify(&feed.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
-	assert.False(t, w.found[0].kept, "a claimed user, while a visitor signs in")
-	w = &want{session: session{LinkedAt: 1}, conversationID: "7"}
+	w := &want{session: session{LinkedAt: 1}, conversationID: "7"}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{
 		{Action: activity.Action{Index: 1}, UserID: "eve", ConversationID: "7"}, {Action: activity.Action{Index: 1}}}})
+	w.decide()
 	assert.True(t, w.found[0].kept, "after the link, the action says where it belongs")
 	assert.False(t, w.found[1].kept, "to no conversation")
 }
@@ -87,31 +82,9 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	marked.Marks = []string{activity.MarkRage}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
 	w.identify(&feed.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
+	w.identify(&feed.Identity{AnonymousID: "anon", UserID: "eve"}) // only the first counts
+	w.decide()
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
-}
-
-// A scan takes a few visitors at a time, since it looks for each in all earlier actions.
-func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
-	const visitors, format = 2000, "0198c2f4-7a00-7000-8000-%012d"
-	log := musttest.New(memorylog.New(nil))
-	b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
-	entries := make([]eventlog.Entry, visitors+1)
-	for n := range visitors {
-		who := feed.Identity{Type: feed.IdentityType, SessionID: "s", UserID: "eve"}
-		who.AnonymousID = fmt.Sprintf(format, n)
-		b.Actions = append(b.Actions, activity.BatchAction{SessionID: "s", ConversationID: "7", UserID: who.AnonymousID})
-		entries[n+1] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(who))}
-	}
-	entries[0] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(b))}
-	require.NoError(t, log.Append(t.Context(), "acme", entries))
-	scans := 0
-	w := &want{more: true}
-	for ; w.more; scans++ {
-		w = &want{session: session{ID: "s"}, conversationID: "7", from: w.reached, room: 1 << 30}
-		require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
-		require.LessOrEqual(t, len(w.Others), maxVisitors)
-	}
-	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
 }
 
 // A job may read a session, and begin a call only after the session's erasure.

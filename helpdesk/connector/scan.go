@@ -12,23 +12,21 @@ import (
 
 // want is a range of a session's actions in the log, for its conversation. A scan fills
 // it: then found has every action of the range in log order, including the ones left out,
-// and at is the position after the last. It takes about room bytes of text, and few
-// visitors.
+// and at is the position after the last. It takes about room bytes of text.
 type want struct {
-	session                    // as in the document; the scan adds to Others the visitors known to be others
+	session                    // as in the document
 	conversationID string      // actions since the link name it
-	own            []string    // anonymous visitors known to be the link's user
 	at             cursor      // moves with the scan
 	from           eventlog.ID // where to read from: nothing wanted is before
 	room           int         // bytes of text that it still takes
 
-	found   []found
-	clicks  map[click][]int // places in found, during the scan
-	named   int             // visitors, by entries of the range
-	trimmed int             // actions that the log no longer holds
-	gap     bool            // entries after the cursor were trimmed, of any session
-	more    bool            // the scan ended early: there is more from reached on
-	reached eventlog.ID     // all that is wanted up to here was found
+	found    []found
+	clicks   map[click][]int // places in found, during the scan
+	visitors map[string]bool // whom entries of the range identify: whether as the link's user
+	trimmed  int             // actions that the log no longer holds
+	gap      bool            // entries after the cursor were trimmed, of any session
+	more     bool            // the scan ended early: there is more from reached on
+	reached  eventlog.ID     // all that is wanted up to here was found
 }
 
 // found is an action and the position after it. The action has only the fields that a note or a
@@ -40,7 +38,7 @@ type found struct {
 	entry eventlog.ID
 	user  string
 	kept  bool // not left out
-	alien bool // left out, unless its user turns out to be the session's visitor
+	alien bool // left out in the end, unless its user turns out to be the session's visitor
 }
 
 // click identifies actions of which a marked one replaces the others; see
@@ -57,10 +55,7 @@ const (
 	maxScan = 16 << 20
 	// maxText is approximately how much text is taken for one session: a note of
 	// the largest size that desks accept.
-	maxText = 96 << 10
-	// maxVisitors is how many visitors are told apart in one range. It is bounded because each
-	// is looked for in all earlier actions.
-	maxVisitors = 64
+	maxText     = 96 << 10
 	scanEntries = 256
 	lineExtra   = 8 // bytes of a line in addition to its sentence
 )
@@ -73,15 +68,17 @@ const (
 // of its range. After an error the wants may be partly filled and must not be used. The
 // slice is not changed.
 func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want) error {
-	wants = slices.Clone(wants)
-	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
+	waiting := slices.SortedFunc(slices.Values(wants), func(a, b *want) int { return a.from.Compare(b.from) })
 	into := make([]eventlog.Entry, scanEntries)
-	for len(wants) > 0 {
-		p := pass{wants: wants, open: map[string][]*want{}}
+	for len(waiting) > 0 {
+		p := pass{wants: waiting, open: map[string][]*want{}}
 		if err := p.read(ctx, log, productID, into); err != nil {
 			return fmt.Errorf("connector: read the log: %w", err)
 		}
-		wants = p.wants
+		waiting = p.wants
+	}
+	for _, w := range wants {
+		w.decide()
 	}
 	return nil
 }
@@ -166,7 +163,7 @@ func (w *want) take(e *eventlog.Entry) bool {
 	if e.ID.Compare(w.at.After) <= 0 {
 		return true
 	}
-	if w.room == 0 || w.named == maxVisitors {
+	if w.room == 0 {
 		w.more, w.reached = true, e.ID.Previous()
 		return false
 	}
@@ -209,8 +206,7 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 		if i == len(actions)-1 {
 			f.after = cursor{After: id, Next: f.after.Next}
 		}
-		f.alien = f.kept && w.isAlien(&actions[i], b)
-		f.kept = f.kept && !f.alien
+		f.alien = w.isAlien(&actions[i], b)
 		w.add(f, len(actions[i].Marks) > 0)
 	}
 	w.at = w.found[len(w.found)-1].after
@@ -229,17 +225,15 @@ func (w *want) add(f found, marked bool) {
 	as := click{f.user, f.Type, f.Title, f.TimestampStart}
 	if marked {
 		for _, at := range w.clicks[as] {
-			w.found[at].kept, w.found[at].alien = false, false
+			w.found[at].kept = false
 		}
 		delete(w.clicks, as)
 	}
-	if f.kept || f.alien {
+	if f.kept {
 		if w.clicks == nil {
 			w.clicks = map[click][]int{}
 		}
 		w.clicks[as] = append(w.clicks[as], len(w.found))
-	}
-	if f.kept {
 		w.room = max(0, w.room-len(f.Sentence())-lineExtra)
 	}
 	w.found = append(w.found, f)
