@@ -251,9 +251,6 @@ const (
 var command proctest.Command
 
 func TestMain(m *testing.M) {
-	if config := os.Getenv(holderVar); config != "" {
-		os.Exit(runHolder(config))
-	}
 	os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-server"))
 }
 
@@ -300,6 +297,7 @@ func upTo(rng *rand.Rand, limit time.Duration) time.Duration {
 
 const (
 	patience   = 30 * time.Second       // for an expected event
+	tick       = 10 * time.Millisecond  // between two looks at a condition
 	stopTime   = 15 * time.Second       // the ten seconds that a server promises, and some for a busy machine
 	streamsCut = "streams were cut off" // logged by a server that could not send its streams all of their data
 )
