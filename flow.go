@@ -14,18 +14,14 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// newMeter returns the service's meter, which may count before the parts exist that it queries. isNew
-// means that the service made its log itself.
-func (s *Service) newMeter(isNew bool) *flow.Meter {
-	config := flow.Config{
-		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Since, Logger: s.log,
+// newMeter returns the service's meter, which may count before the parts exist that it queries.
+func (s *Service) newMeter() *flow.Meter {
+	return flow.New(flow.Config{
+		Documents: s.engine.Documents(), Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Since,
 		Readers: func(productID string) int { return s.streams.Readers(productID) },
 		Backlog: func(productID string) flow.Backlog { return s.connector.Backlog(productID) },
-	}
-	if !isNew { // otherwise no other service uses the log
-		config.Documents = s.engine.Documents()
-	}
-	return flow.New(config)
+		Logger:  s.log,
+	})
 }
 
 // flowAnswer is the response of GET /flow/{product_id}. The counts are summed over all servers.

@@ -110,7 +110,7 @@ func New(opts *Options) (*Service, error) {
 		s.stages = []<-chan struct{}{s.products.Loaded(), s.readBack}
 	}
 	// The meter queries the products, and parts of the routes use the meter.
-	s.meter = s.newMeter(isNew)
+	s.meter = s.newMeter()
 	if s.handler, err = s.routes(&o); err != nil {
 		return nil, err
 	}

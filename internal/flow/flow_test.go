@@ -111,7 +111,7 @@ func accepted(n int) tracing.Flow { return tracing.Flow{Accepted: n} }
 
 func TestMeter_countsEachMinuteByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(nil, "acme")
+		s := newServer(newDocuments(), "acme")
 		every := tracing.Flow{Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}
 		assert.Zero(t, s.total(t), "an hour of zeros")
 		time.Sleep(time.Minute - time.Nanosecond) // a bubble begins at a full hour
@@ -135,7 +135,7 @@ func TestMeter_countsEachMinuteByItself(t *testing.T) {
 
 func TestMeter_keepsAnHourAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(nil, "acme")
+		s := newServer(newDocuments(), "acme")
 		for range 3 * Span {
 			s.Count("acme", accepted(1))
 			time.Sleep(time.Minute)
@@ -159,7 +159,7 @@ func TestMeter_countsWhenTheClockGoesBack(t *testing.T) {
 
 func TestMeter_totalsItsCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(nil, "acme", "other")
+		s := newServer(newDocuments(), "acme", "other")
 		s.Count("unknown", accepted(32))
 		s.Count("acme", accepted(1))
 		s.Count("other", accepted(2))
@@ -224,7 +224,7 @@ func TestServers_sumTheirCounts(t *testing.T) {
 		for name, s := range map[string]*server{"a": a, "b": b, "one that counts nothing": c} {
 			sum := s.sum(t)
 			assert.Equal(t, accepted(3), s.total(t), name)
-			assert.Equal(t, Sum{sum.Minutes, 7, Backlog{2 * time.Second, map[string]Desk{"zendesk": {11, 3}}}}, sum, name)
+			assert.Equal(t, gauges{7, Backlog{2 * time.Second, map[string]Desk{"zendesk": {11, 3}}}}, sum.gauges, name)
 		}
 		b.Count("acme", accepted(10))
 		assert.Equal(t, accepted(13), b.total(t), "one's own counts are there at once")
@@ -492,7 +492,7 @@ func TestRead_failsWithStorage(t *testing.T) {
 }
 
 func TestCount_allocatesNothing(t *testing.T) {
-	s := newServer(nil, "acme")
+	s := newServer(newDocuments(), "acme")
 	s.Count("acme", accepted(1))
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { s.Count("acme", accepted(1)) }))
 }

@@ -21,7 +21,7 @@ import (
 
 // Config has the dependencies of a [Meter]. Its functions are safe for concurrent use.
 type Config struct {
-	Documents document.Store                 // where servers share their counts; nil for a single server
+	Documents document.Store                 // where servers share their counts
 	Now       func() time.Time               // the clock shared by all servers
 	Products  func() []string                // the IDs of all products
 	Readers   func(productID string) int     // this server's open streams; called every two seconds, and by Read
@@ -63,7 +63,6 @@ type series struct {
 	of      document.Version // the registration's
 	minutes minutes
 	total   tracing.Flow // since the series began
-	backlog Backlog      // as last seen: computing it is too expensive for Read
 	shared  report       // the stored one, which other servers know; zero for none
 }
 
@@ -139,7 +138,6 @@ func (m *Meter) news(s *series, g gauges) (r report, ok bool) {
 	until := m.config.Now().Add(freshFor).UnixMilli()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.backlog = g.Backlog
 	isFresh := g.areZero() || until < s.shared.Until+renewAfter.Milliseconds()
 	if isFresh && g.equal(s.shared.gauges) && maps.Equal(s.minutes, s.shared.Minutes) {
 		return r, false

@@ -93,7 +93,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 // registration's generation, so counts of a dropped product are refused and dropped.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
 	r, isNews := m.news(s, g)
-	if m.config.Documents == nil || !isNews {
+	if !isNews {
 		return nil
 	}
 	ctx = document.WithGenerations(ctx, func(string) document.Version { return s.of })
@@ -134,20 +134,16 @@ func (m *Meter) store(ctx context.Context, productID string, r report) error {
 // Sum is a product's counts and gauges over all servers.
 type Sum struct {
 	Minutes []Minute // the last [Span] minutes, oldest first
-	Readers int      // open streams
-	Backlog          // the longest lag, and sums per desk
+	gauges           // open streams, the longest lag, and sums per desk
 }
 
 // Read sums this server's current counts and the shared ones. It costs one storage request,
 // whose error it returns. This server's gauges are current, except for the backlog, which
-// is up to two seconds old.
+// is the one last shared.
 func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
-	var docs []document.Document
-	if m.config.Documents != nil {
-		var err error
-		if docs, err = m.config.Documents.List(ctx, productID, documentPrefix, "", maxServers); err != nil {
-			return Sum{}, fmt.Errorf("flow: list: %w", err)
-		}
+	docs, err := m.config.Documents.List(ctx, productID, documentPrefix, "", maxServers)
+	if err != nil {
+		return Sum{}, fmt.Errorf("flow: list: %w", err)
 	}
 	now := m.config.Now()
 	w, g := newWindow(now), gauges{Readers: m.config.Readers(productID)}
@@ -167,7 +163,7 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		w.add(s.minutes)
-		g = g.plus(gauges{Backlog: s.backlog})
+		g = g.plus(gauges{Backlog: s.shared.Backlog}) // computing it is too expensive here
 	}
-	return Sum{w, g.Readers, g.Backlog}, nil
+	return Sum{w, g}, nil
 }
