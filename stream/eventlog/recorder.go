@@ -97,9 +97,10 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	// again    with the log's duplicates dropped, or from the current documents after a conflict
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
-	duplicates := a.group(events, time.Now(), r.log.Now())
+	a.events = group(a.events[:0], timed(events, time.Now(), r.log.Now()))
+	duplicates := len(events) - len(a.events)
 	result := activity.Result{}
-	for s := range a.steps() {
+	for s := range steps(a.events) {
 		did, err := r.record(ctx, a, s, timeout)
 		if err != nil {
 			return result, err
@@ -132,12 +133,11 @@ func firstTimeout(events []activity.Event) time.Duration {
 // request, reuses its memory, except for batches and keys, because the log and its followers
 // keep these.
 type appending struct {
-	grouping
 	productID    string
 	book         *directory.Book
 	verifiedOnly bool
-	turns        []turn
-	forwarded    time.Time // by the log's clock
+	events       []activity.Event // of the request, in groups
+	forwarded    time.Time        // by the log's clock
 	entries      []Entry
 	json         []byte // of the last batch encoded
 }
@@ -163,7 +163,6 @@ func (r *Recorder) end(a *appending) {
 		return
 	}
 	a.book = nil
-	a.forget()
 	clear(a.entries[:cap(a.entries)])
 	r.idle.Put(a)
 }
@@ -174,8 +173,7 @@ func (r *Recorder) end(a *appending) {
 func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout time.Duration) (activity.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	a.turns = s.appendTurns(a.turns[:0], a.productID)
-	done, err := takeTurns(ctx, &r.turns, a.turns)
+	done, err := takeTurns(ctx, &r.turns, s.turns(a.productID))
 	if err != nil {
 		return activity.Result{}, fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -11,16 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
-// sessionGroup is a request's events for one session. Events of a user outside
-// any session form a group of that user, and events with neither form their
-// own group.
-type sessionGroup struct {
-	owner
-	size   int              // of events
-	events []activity.Event // in the order of their stamps
-}
-
-// owner is the subject of a group: one of the fields is set.
+// owner is the subject of a group of events: one of the fields is set. Events of a user outside any
+// session form a group of that user, and an event with neither is a group of its own.
 type owner struct{ sessionID, user, event string }
 
 // ownerOf returns the subject of an event's group.
@@ -34,91 +27,59 @@ func ownerOf(e *activity.Event) owner {
 	return owner{event: e.ID}
 }
 
-// grouping holds the events of a request by session, in memory that the next
-// request reuses. The zero value is ready for use.
-type grouping struct {
-	groups  []sessionGroup
-	events  []activity.Event // of all groups, one group after the other
-	byOwner map[owner]int    // the index of the owner's group
-	seen    map[feed.Key]struct{}
-	of      []int // the group of each event of the request; -1 for duplicates
-	step    step
-}
-
-// group sorts events by session, in order of appearance, and drops duplicates
-// within the request. It completes their times: host is now by this process's clock, engine by
-// the clock of the log.
-func (g *grouping) group(events []activity.Event, host, engine time.Time) (duplicates int) {
-	if g.seen == nil {
-		g.byOwner, g.seen = make(map[owner]int, len(events)), make(map[feed.Key]struct{}, len(events))
+// timed returns the events with their times of arrival by the clock of the log, and each with a time.
+// host is now by this process's clock, engine by the log's.
+func timed(events []activity.Event, host, engine time.Time) []activity.Event {
+	ahead := host.Sub(engine)
+	if ahead.Abs() < agreement {
+		ahead = 0
 	}
-	g.of, g.groups = slices.Grow(g.of, len(events)), slices.Grow(g.groups, len(events))
+	events = slices.Clone(events)
 	for i := range events {
-		id := feed.KeyOf(events[i].ID)
-		if _, ok := g.seen[id]; ok {
-			duplicates++
-			g.of = append(g.of, -1)
-			continue
+		e := &events[i]
+		if e.Received.IsZero() {
+			e.Received = host
 		}
-		g.seen[id] = struct{}{}
-		g.of = append(g.of, g.groupOf(ownerOf(&events[i])))
-	}
-	g.events = slices.Grow(g.events, len(events)) // the groups point into it
-	for i := range g.groups {
-		from := len(g.events)
-		g.events = g.events[:from+g.groups[i].size]
-		g.groups[i].events = g.events[from:from]
-	}
-	for i, of := range g.of {
-		if of >= 0 {
-			g.groups[of].events = append(g.groups[of].events, timed(events[i], host, engine))
-		}
-	}
-	for i := range g.groups {
-		slices.SortStableFunc(g.groups[i].events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
-	}
-	return duplicates
-}
-
-// timed returns the event with its time of arrival by the clock of the log, and with a time.
-func timed(e activity.Event, host, engine time.Time) activity.Event {
-	if e.Received.IsZero() {
-		e.Received = host
-	}
-	if ahead := host.Sub(engine); ahead.Abs() >= agreement {
 		e.Received = e.Received.Add(-ahead)
+		if e.Time.IsZero() {
+			e.Time, e.ServerTime = e.Received.Add(-e.Age), true
+		}
 	}
-	if e.Time.IsZero() {
-		e.Time, e.ServerTime = e.Received.Add(-e.Age), true
-	}
-	return e
+	return events
 }
 
 // agreement is the largest expected difference between two readings of one clock.
 // Clocks that differ by less are taken to be the same.
 const agreement = time.Millisecond
 
-// groupOf counts one more event in the owner's group, and returns the group's
-// index.
-func (g *grouping) groupOf(o owner) int {
-	i, ok := g.byOwner[o]
-	if !ok {
-		i = len(g.groups)
-		g.byOwner[o] = i
-		g.groups = append(g.groups, sessionGroup{owner: o})
+// group appends the events without duplicates to grouped: one group after the other in the order
+// of appearance, and each group in the order of its stamps.
+func group(grouped, events []activity.Event) []activity.Event {
+	type place struct {
+		group int
+		event *activity.Event
 	}
-	g.groups[i].size++
-	return i
-}
-
-// forget releases the events and keeps the memory for the next request.
-func (g *grouping) forget() {
-	g.step.release()
-	clear(g.groups)
-	clear(g.events)
-	clear(g.byOwner)
-	clear(g.seen)
-	g.groups, g.events, g.of = g.groups[:0], g.events[:0], g.of[:0]
+	places := make([]place, 0, len(events))
+	seen, groups := map[feed.Key]bool{}, map[owner]int{}
+	for i := range events {
+		key, of := feed.KeyOf(events[i].ID), ownerOf(&events[i])
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if _, ok := groups[of]; !ok {
+			groups[of] = len(groups)
+		}
+		places = append(places, place{groups[of], &events[i]})
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), a.event.Time.Compare(b.event.Time))
+	})
+	grouped = slices.Grow(grouped, len(places))
+	for _, p := range places {
+		grouped = append(grouped, *p.event)
+	}
+	return grouped
 }
 
 // maxEvents bounds the events recorded in one step, which changes at most
@@ -132,38 +93,40 @@ type step struct {
 	events []activity.Event // of all parts
 }
 
-// steps divides the groups into steps. A step is valid until the next one. Its
-// events are then released, so that memory holds a large request only once: the
-// recorded part in the log, the rest here.
-func (g *grouping) steps() iter.Seq[*step] {
+// steps divides grouped events into steps. A step is valid until the next one. Its events are then
+// released, so that memory holds a large request only once: the recorded part in the log, the rest
+// here.
+func steps(grouped []activity.Event) iter.Seq[*step] {
 	return func(yield func(*step) bool) {
-		s := &g.step
-		for i := range g.groups {
-			g := &g.groups[i]
-			for from := 0; from < len(g.events); {
-				to := min(from+maxEvents-len(s.events), len(g.events))
-				s.add(part{sessionGroup: g, first: from == 0, events: g.events[from:to], rest: g.events[to:]})
-				if from = to; len(s.events) == maxEvents {
-					if !yield(s) {
-						return
-					}
-					s.release()
-				}
+		var s step
+		var last owner // of the previous part
+		for len(grouped) > 0 {
+			clear(s.parts)
+			s.parts, s.events = s.parts[:0], grouped[:min(maxEvents, len(grouped))]
+			for at := 0; at < len(s.events); {
+				of, all := ownerOf(&grouped[at]), firstGroup(grouped[at:])
+				n := min(len(all), len(s.events)-at)
+				s.parts = append(s.parts, part{owner: of, first: of != last, events: all[:n], rest: all[n:]})
+				at, last = at+n, of
 			}
-		}
-		if len(s.events) > 0 {
-			yield(s)
+			if !yield(&s) {
+				return
+			}
+			clear(s.events)
+			grouped = grouped[len(s.events):]
 		}
 	}
 }
 
-// add adds a part. Its events must directly follow the previous part's events in
-// memory.
-func (s *step) add(p part) {
-	if len(s.parts) == 0 {
-		s.events = p.events[:0]
+// firstGroup returns the events that belong to the group of the first one.
+func firstGroup(grouped []activity.Event) []activity.Event {
+	of := ownerOf(&grouped[0])
+	for n := range grouped {
+		if ownerOf(&grouped[n]) != of {
+			return grouped[:n]
+		}
 	}
-	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
+	return grouped
 }
 
 // outcome returns the result of the step: expired counts the events that the last attempt
@@ -178,22 +141,9 @@ func (s *step) outcome(expired, duplicates int) activity.Result {
 	return did
 }
 
-// release forgets the recorded events.
-func (s *step) release() {
-	for i := range s.parts {
-		if p := &s.parts[i]; len(p.rest) == 0 {
-			*p.sessionGroup = sessionGroup{}
-		}
-	}
-	clear(s.events)
-	clear(s.parts)
-	s.parts, s.events = s.parts[:0], nil
-}
-
-// appendTurns appends the turns that the step needs: one for each session, or user
-// outside any.
-func (s *step) appendTurns(turns []turn, productID string) []turn {
-	turns = slices.Grow(turns, len(s.parts))
+// turns returns the turns that the step needs: one for each session, or user outside any.
+func (s *step) turns(productID string) []turn {
+	turns := make([]turn, 0, len(s.parts))
 	for i := range s.parts {
 		if of := s.parts[i].owner; of.event == "" {
 			turns = append(turns, turn{productID, of})
@@ -216,10 +166,10 @@ func (s *step) drop(keys []feed.Key) (dropped int, any bool) {
 	return dropped, any
 }
 
-// part is the part of a group that one step records. Its events and rest share the group's
-// memory, which no attempt changes. Each attempt sets the result again, but seen only grows.
+// part is the part of a group that one step records. Its rest follows its events in memory, which
+// no attempt changes. Each attempt sets the result again, but seen only grows.
 type part struct {
-	*sessionGroup
+	owner
 	first  bool
 	events []activity.Event      // this part's events of the group
 	rest   []activity.Event      // the group's events of later steps
@@ -242,7 +192,7 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 	book := a.book
 	var whole []activity.Event
 	if p.first && len(p.rest) > 0 {
-		whole, _ = book.Settle(p.sessionID, p.sessionGroup.events)
+		whole, _ = book.Settle(p.sessionID, p.events[:len(p.events)+len(p.rest)])
 	}
 	events := p.events
 	if len(p.seen) > 0 { // a duplicate must not bring back an erased identity
