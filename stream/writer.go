@@ -110,7 +110,7 @@ type Writer struct {
 	stats     counts[WriterStats]
 	scheduler *schedule.Scheduler[piece]
 	summaries sync.WaitGroup
-	locks     keylock.Locks[string] // held during each write, erasure and overwrite of a key
+	locks     keylock.Locks // held during each write, erasure and overwrite of a key
 
 	mu    sync.Mutex
 	links *fair.Cache[string, *link] // of sessions; the least recently used are evicted first

@@ -14,19 +14,31 @@ import (
 
 // Locks are the locks of any number of keys. The zero value is ready for use, and safe for
 // concurrent use. A key that nobody holds costs nothing.
-type Locks[K comparable] struct {
+type Locks struct {
 	mu sync.Mutex
 	// held has each key's waiting callers, in order: a key is passed on by closing the
 	// channel of the first.
-	held map[K][]chan struct{}
+	held map[string][]chan struct{}
 }
 
-// Lock waits until the caller holds the key. If ctx ends first, it returns ctx's error.
-// Callers get a key in the order in which they asked for it.
-func (l *Locks[K]) Lock(ctx context.Context, key K) error {
+// Lock waits until the caller holds all of the keys, which must be distinct. If ctx ends first, it
+// returns ctx's error, and the caller holds none. Callers get a key in the order in which they
+// asked for it. A caller that holds a key must not lock another one.
+func (l *Locks) Lock(ctx context.Context, keys ...string) error {
+	keys = slices.Sorted(slices.Values(keys)) // a common order prevents deadlock
+	for i, key := range keys {
+		if err := l.lock(ctx, key); err != nil {
+			l.Unlock(keys[:i]...)
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Locks) lock(ctx context.Context, key string) error {
 	l.mu.Lock()
 	if l.held == nil {
-		l.held = map[K][]chan struct{}{}
+		l.held = map[string][]chan struct{}{}
 	}
 	waiting, isHeld := l.held[key]
 	if !isHeld {
@@ -49,7 +61,7 @@ func (l *Locks[K]) Lock(ctx context.Context, key K) error {
 }
 
 // leave removes a caller from the waiting ones.
-func (l *Locks[K]) leave(key K, handed chan struct{}) {
+func (l *Locks) leave(key string, handed chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at := slices.Index(l.held[key], handed); at >= 0 {
@@ -60,7 +72,7 @@ func (l *Locks[K]) leave(key K, handed chan struct{}) {
 }
 
 // Unlock releases keys that the caller holds.
-func (l *Locks[K]) Unlock(keys ...K) {
+func (l *Locks) Unlock(keys ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, key := range keys {
@@ -69,7 +81,7 @@ func (l *Locks[K]) Unlock(keys ...K) {
 }
 
 // pass passes a key to the first waiting caller, or frees it. mu must be held.
-func (l *Locks[K]) pass(key K) {
+func (l *Locks) pass(key string) {
 	waiting := l.held[key]
 	if len(waiting) == 0 {
 		delete(l.held, key)

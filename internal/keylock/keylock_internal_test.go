@@ -2,6 +2,7 @@ package keylock
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 
 // inLine starts callers that ask for a key one after another, hold it for a second each and then
 // note their number. cancels ends each caller's context.
-func inLine(t *testing.T, l *Locks[string],
+func inLine(t *testing.T, l *Locks,
 	callers int) (served *[]int, cancels []context.CancelFunc, all *sync.WaitGroup) {
 	served, all = &[]int{}, &sync.WaitGroup{}
 	for n := range callers {
@@ -38,7 +39,7 @@ func inLine(t *testing.T, l *Locks[string],
 
 func TestLocks_serveCallersInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l Locks[string]
+		var l Locks
 		began := time.Now()
 		served, _, all := inLine(t, &l, 5)
 		require.NoError(t, l.Lock(t.Context(), "another"), "which nobody holds")
@@ -53,7 +54,7 @@ func TestLocks_serveCallersInOrder(t *testing.T) {
 
 func TestLocks_skipCallersThatHaveStoppedWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l Locks[string]
+		var l Locks
 		served, cancels, all := inLine(t, &l, 5)
 		for _, n := range []int{1, 2, 4} {
 			cancels[n]()
@@ -68,7 +69,7 @@ func TestLocks_skipCallersThatHaveStoppedWaiting(t *testing.T) {
 func TestLocks_failWhereTheContextEndsAsTheKeyIsHandedOver(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			var l Locks[string]
+			var l Locks
 			require.NoError(t, l.Lock(t.Context(), "k"))
 			ctx, cancel := context.WithCancel(t.Context())
 			failed := make(chan error)
@@ -82,30 +83,32 @@ func TestLocks_failWhereTheContextEndsAsTheKeyIsHandedOver(t *testing.T) {
 	}
 }
 
-func TestLocks_giveBackSeveralKeysAtOnce(t *testing.T) {
-	var l Locks[int]
-	require.NoError(t, l.Lock(t.Context(), 1))
-	require.NoError(t, l.Lock(t.Context(), 2))
+func TestLocks_areTakenTogetherOrNotAtAll(t *testing.T) {
+	var l Locks
+	require.NoError(t, l.Lock(t.Context(), "b"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, l.Lock(ctx, 2), context.Canceled)
-	l.Unlock(1, 2)
+	require.ErrorIs(t, l.Lock(ctx, "c", "b", "a"), context.Canceled)
+	l.Unlock("b")
 	require.Empty(t, l.held)
 }
 
 // A caller that gives up while the key is handed over passes it on.
 func TestLocks_loseNoKeyToCallersThatGiveUp(t *testing.T) {
-	var l Locks[int]
+	var l Locks
 	var holders [3]int // guarded by the locks
 	waittest.Together(8, func(int) {
 		for range 2000 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(50))*time.Microsecond)
-			key := rand.IntN(len(holders))
-			if l.Lock(ctx, key) == nil {
-				holders[key]++
-				assert.Equal(t, 1, holders[key])
-				holders[key]--
-				l.Unlock(key)
+			two := rand.Perm(len(holders))[:2]
+			keys := []string{fmt.Sprint(two[0]), fmt.Sprint(two[1])}
+			if l.Lock(ctx, keys...) == nil {
+				for _, key := range two {
+					holders[key]++
+					assert.Equal(t, 1, holders[key])
+					holders[key]--
+				}
+				l.Unlock(keys...)
 			}
 			cancel()
 		}

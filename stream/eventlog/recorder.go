@@ -39,7 +39,7 @@ type Recorder struct {
 
 	// Steps that share a session take turns, so that they do not conflict and have
 	// to retry.
-	turns keylock.Locks[turn]
+	turns keylock.Locks
 
 	idle sync.Pool // of *appending
 }
@@ -173,11 +173,11 @@ func (r *Recorder) end(a *appending) {
 func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout time.Duration) (activity.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	done, err := takeTurns(ctx, &r.turns, s.turns(a.productID))
-	if err != nil {
+	turns := s.turns(a.productID)
+	if err := r.turns.Lock(ctx, turns...); err != nil {
 		return activity.Result{}, fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}
-	defer done()
+	defer r.turns.Unlock(turns...)
 	duplicates := 0
 	for {
 		expired, err := r.append(ctx, a, s)

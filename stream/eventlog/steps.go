@@ -141,12 +141,17 @@ func (s *step) outcome(expired, duplicates int) activity.Result {
 	return did
 }
 
-// turns returns the turns that the step needs: one for each session, or user outside any.
-func (s *step) turns(productID string) []turn {
-	turns := make([]turn, 0, len(s.parts))
+// turns returns the keys of the sessions, and of the users outside any, that the step changes. Only
+// one request of a recorder works on a key at a time; requests to other servers collide as conflicts
+// of documents.
+func (s *step) turns(productID string) []string {
+	turns := make([]string, 0, len(s.parts))
 	for i := range s.parts {
-		if of := s.parts[i].owner; of.event == "" {
-			turns = append(turns, turn{productID, of})
+		switch of := &s.parts[i].owner; {
+		case of.sessionID != "":
+			turns = append(turns, productID+"\x00session\x00"+of.sessionID)
+		case of.user != "":
+			turns = append(turns, productID+"\x00user\x00"+of.user)
 		}
 	}
 	return turns
