@@ -211,15 +211,15 @@ func (b *batch) trim(goes func(eventlog.ID) bool) (n int, err error) {
 	c, more := b.log.Cursor(), b.more(&b.state.Bytes)
 	for k, v := c.First(); k != nil && more(); k, v = c.First() {
 		e, err := parseEntry(k, v)
-		if err != nil || !goes(e.id) {
+		if err != nil || !goes(e.ID) {
 			return n, err
 		}
-		for _, key := range engine.ParseKeys(e.keys) {
+		for _, key := range e.Keys {
 			b.keys[key] = false
 		}
 		b.state.Entries--
 		b.state.Bytes -= entrySize(v)
-		b.state.TrimmedTo = e.id
+		b.state.TrimmedTo = e.ID
 		b.t.changed = true
 		if err := c.Delete(); err != nil {
 			return n, err

@@ -170,7 +170,7 @@ func (l *Log) Release() error {
 func (l *Log) Close() error {
 	l.closed.Store(true)
 	// Calls in flight are committed first; later ones find the log closed.
-	_ = l.group.Do(context.Background(), &operation{make: nothing})
+	_ = l.do(context.Background(), func(*transaction) (refusal, err error) { return nil, nil })
 	for _, p := range l.products.All() {
 		p.mu.Lock()
 		p.tail.Close()
@@ -178,9 +178,6 @@ func (l *Log) Close() error {
 	}
 	return nil
 }
-
-// nothing makes an operation that changes nothing.
-func nothing(*transaction) (refusal, err error) { return nil, nil }
 
 // Append implements [eventlog.Log]. When ctx ends while the disk is busy with the commit, it
 // is unknown whether the call had an effect.

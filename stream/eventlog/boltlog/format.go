@@ -153,13 +153,6 @@ func parseState(b *bolt.Bucket, bucket []byte) (s state, err error) {
 	return s, err
 }
 
-// stored is an entry as it is in the file. It shares the file's memory, so it is valid
-// only until the transaction ends.
-type stored struct {
-	id                  eventlog.ID
-	session, keys, data []byte
-}
-
 // encodeEntry returns the entry as a value: room for its sum, which seal sets, the length of the
 // session ID, the session ID, the number of keys, the keys, the data. The ID is not part of the
 // value: it is the key.
@@ -174,28 +167,28 @@ func encodeEntry(e eventlog.Entry) []byte {
 	return append(value, e.Data...)
 }
 
-// parseEntry checks the sum of an entry and takes it apart. It shares memory with both
-// arguments.
-func parseEntry(key, value []byte) (e stored, err error) {
+// parseEntry checks the sum of an entry, and returns the entry in memory of its own, encoded for
+// readers.
+func parseEntry(key, value []byte) (e eventlog.Entry, err error) {
 	body, err := unseal(key, value)
 	if err != nil {
 		return e, err
 	}
-	if e.id, err = parseID(key); err != nil {
+	id, err := parseID(key)
+	if err != nil {
 		return e, err
 	}
-	if e.session, body, err = cutBytes(body, 1); err != nil {
+	session, body, err := cutBytes(body, 1)
+	if err != nil {
 		return e, err
 	}
-	e.keys, e.data, err = cutBytes(body, len(feed.Key{}))
-	return e, err
-}
-
-// entry returns the entry in memory of its own, encoded for readers.
-func (s stored) entry() eventlog.Entry {
-	e := eventlog.Entry{SessionID: string(s.session), Keys: engine.ParseKeys(s.keys), Data: s.data}
-	e.Encode(s.id)
-	return e
+	keys, data, err := cutBytes(body, len(feed.Key{}))
+	if err != nil {
+		return e, err
+	}
+	e = eventlog.Entry{SessionID: string(session), Keys: engine.ParseKeys(keys), Data: data}
+	e.Encode(id)
+	return e, nil
 }
 
 // entrySize is the space that an entry takes in the file, in bytes.

@@ -315,10 +315,10 @@ func (m *model) check(id string) {
 			c := bucket.Bucket(bucketLog).Cursor()
 			for k, v := c.Seek(keyAfter(b.TrimmedTo)); k != nil; k, v = c.Next() {
 				e, err := parseEntry(k, v)
-				if err != nil || e.id.Compare(b.Newest) > 0 {
+				if err != nil || e.ID.Compare(b.Newest) > 0 {
 					return err
 				}
-				dst = append(dst, e.entry())
+				dst = append(dst, e)
 			}
 		}
 		return nil

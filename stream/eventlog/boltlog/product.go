@@ -225,24 +225,23 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ah
 func (l *Log) loadEntries(p *product, log *bolt.Bucket, found *state, r *reading) error {
 	return log.ForEach(func(k, v []byte) error {
 		e, err := parseEntry(k, v)
-		if err != nil || e.id.Compare(p.last) <= 0 {
+		if err != nil || e.ID.Compare(p.last) <= 0 {
 			return errMalformed
 		}
 		if p.oldest == (eventlog.ID{}) {
-			p.oldest = e.id
+			p.oldest = e.ID
 		}
-		for _, key := range engine.ParseKeys(e.keys) {
+		for _, key := range e.Keys {
 			p.keys[key] = struct{}{}
 		}
-		entry := e.entry()
-		l.fileAgain(p.id, entry)
-		p.erased.Add(entry)
+		l.fileAgain(p.id, e)
+		p.erased.Add(e)
 		if p.state.Bytes-found.Bytes > uint64(l.tailBytes/2) {
-			p.tail = engine.NewTail(e.id)
+			p.tail = engine.NewTail(e.ID)
 		} else {
-			p.tail.Add(entry)
+			p.tail.Add(e)
 		}
-		p.last = e.id
+		p.last = e.ID
 		found.Entries++
 		found.Bytes += entrySize(v)
 		r.add(len(k) + len(v))

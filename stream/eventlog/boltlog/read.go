@@ -66,10 +66,10 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 		c := b.Bucket(bucketLog).Cursor()
 		for k, v := c.Seek(keyAfter(after)); k != nil && n < len(dst) && size < eventlog.ReadBytes; k, v = c.Next() {
 			e, err := parseEntry(k, v)
-			if err != nil || e.id.Compare(newest) > 0 {
+			if err != nil || e.ID.Compare(newest) > 0 {
 				return err
 			}
-			dst[n] = e.entry()
+			dst[n] = e
 			size += len(dst[n].Data)
 			n++
 		}
