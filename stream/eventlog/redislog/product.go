@@ -54,8 +54,7 @@ type product struct {
 
 	announced eventlog.ID // the newest ID announced during the commit in flight
 
-	closed bool
-	end    *eventlog.ID // after Close: where reading ends
+	end *eventlog.ID // after Close: where reading ends
 }
 
 // newProduct returns a product about which nothing is known. It does not ask Redis.
@@ -64,6 +63,9 @@ func newProduct(l *Log, id string) *product {
 	p := &product{log: l, id: id, keys: k, tail: engine.NewTail(eventlog.ID{}), scriptKeys: k.changed()}
 	p.share = l.shares.Join(p)
 	p.commits = groupcommit.New(maxCommits, p.commitAll)
+	if l.closed.Load() {
+		p.tail.Close()
+	}
 	return p
 }
 
@@ -84,12 +86,8 @@ func (p *product) sawVersion(v uint64) {
 // poll asks Redis about it.
 func (l *Log) Changed(productID string) <-chan struct{} {
 	p := l.product(productID)
-	closed := l.closed.Load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if closed {
-		p.close()
-	}
 	p.watched = true
 	return p.tail.Changed()
 }
@@ -198,8 +196,9 @@ func (l *Log) balance() {
 // it read from Redis.
 func (p *product) restart(at eventlog.ID) {
 	p.tail.Notify() // waiters must wait for the new tail
+	closed := p.tail.Closed()
 	p.tail, p.started = engine.NewTail(at), true
-	if p.closed {
+	if closed {
 		p.tail.Close()
 	}
 }
@@ -230,14 +229,5 @@ func (p *product) learn(newest, trimmedTo eventlog.ID, lost []lostRange) {
 func (p *product) expire() {
 	if p.tail.Len() > 0 {
 		p.forgetUpTo(eventlog.IDAt(time.Now().Add(-p.log.opts.Retention.TTL)))
-	}
-}
-
-// close ends reads after the entries that exist now; look finds out which is the last. It may
-// be called again.
-func (p *product) close() {
-	if !p.closed {
-		p.closed = true
-		p.tail.Close()
 	}
 }

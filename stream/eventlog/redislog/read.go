@@ -28,16 +28,15 @@ func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst
 // readAsAppended is Read without erasures. It looks in memory, and looks again after each fetch
 // that it has waited for, until it finds an answer.
 func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	closed := l.closed.Load()
 	began := time.Now()
 	for {
-		v := p.look(after, dst, began, closed)
+		v := p.look(after, dst, began)
 		switch {
 		case v.err != nil || v.n > 0 || v.done:
 			return v.n, v.err
 		case !v.fetch:
 			n, err := p.readBeside(ctx, after, dst)
-			if closed && n == 0 && err == nil { // Redis has nothing after the cursor, in the tail or beside it
+			if v.closed && n == 0 && err == nil { // Redis has nothing after the cursor, in the tail or beside it
 				err = eventlog.ErrClosed
 			}
 			return n, err
@@ -46,7 +45,7 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 		switch {
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		case err != nil && closed: // no reader should wait for Redis to recover
+		case err != nil && v.closed: // no reader should wait for Redis to recover
 			return 0, eventlog.ErrClosed
 		case err != nil:
 			return 0, err
@@ -54,13 +53,14 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 	}
 }
 
-// view is the result of a read from memory: n entries, done, err or fetch. It is the zero view for a
+// view is the result of a read from memory: n entries, done, err or fetch. It has none of them for a
 // cursor that memory knows nothing of.
 type view struct {
-	n     int
-	done  bool // there is nothing to read
-	fetch bool // Redis must be asked
-	err   error
+	n      int
+	done   bool // there is nothing to read
+	fetch  bool // Redis must be asked
+	err    error
+	closed bool // the log is closed
 }
 
 // look reads from memory, for a reader whose call began at began.
@@ -76,14 +76,12 @@ type view struct {
 // The zero cursor is at the end if there never was an entry. A cursor after the newest known
 // ID belongs to an entry that Redis has lost, and is told to Redis by the read. look takes the
 // lock.
-func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time, closed bool) view {
+func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time) view {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if closed {
-		p.close()
-	}
 	p.expire()
-	if p.closed && p.end == nil && p.isCurrent(began) {
+	closed := p.tail.Closed()
+	if closed && p.end == nil && p.isCurrent(began) {
 		// Entries that others append from now on are not read here.
 		end := eventlog.Later(p.known, p.tail.Bounds().Newest)
 		p.end = &end
@@ -100,14 +98,14 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 			return p.atEnd()
 		}
 		if n > 0 || !ok || after.Compare(p.known) > 0 {
-			return view{n: n}
+			return view{n: n, closed: closed}
 		}
 		p.watched = true
 		if p.known.Compare(eventlog.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) {
 			return p.atEnd()
 		}
 	}
-	return view{fetch: true}
+	return view{fetch: true, closed: closed}
 }
 
 // isCurrent reports whether there was nothing newer than the known ID when the reader began, or
@@ -123,7 +121,7 @@ func (p *product) isCurrent(began time.Time) bool {
 
 // atEnd is the view of a reader that has read everything.
 func (p *product) atEnd() view {
-	if p.closed {
+	if p.tail.Closed() {
 		return view{err: eventlog.ErrClosed}
 	}
 	return view{done: true}

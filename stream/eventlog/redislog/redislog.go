@@ -199,7 +199,7 @@ func (l *Log) Close() error {
 	for _, p := range l.products.All() {
 		_ = p.commit(context.Background(), &commit{}) // waits for the commits in flight
 		p.mu.Lock()
-		p.close()
+		p.tail.Close()
 		p.mu.Unlock()
 	}
 	return nil
