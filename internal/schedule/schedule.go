@@ -43,7 +43,7 @@ type Work[T any] func(ctx context.Context, key string, items []T) error
 // that are given up.
 type Finished[T any] func(key string, items []T, err error)
 
-// Options configures a [Scheduler]. Only Debounce, Take and GiveUpAfter may be zero.
+// Options configures a [Scheduler]. Only Debounce and Take may be zero.
 type Options[T any] struct {
 	// Debounce is how long a key must be quiet before its items are processed.
 	// No item waits longer than max(10 s, 3 × Debounce), and none waits while
@@ -62,8 +62,7 @@ type Options[T any] struct {
 	MinBackoff, MaxBackoff time.Duration
 	// GiveUpAfter is how long a key may fail before all its items are given up.
 	// They are given up earlier if Add finds no room and half of the unfinished
-	// items belong to failing keys. Zero means never: a failing key is retried
-	// for as long as Run runs.
+	// items belong to failing keys.
 	GiveUpAfter time.Duration
 	// CanGiveUp is called before a key's items are given up, if it has failed for
 	// GiveUpAfter or blocks Add; both reports that it does both. While it returns
@@ -372,9 +371,6 @@ func (s *Scheduler[T]) fail(l *lane[T], err error) time.Duration {
 // isGivenUp reports whether to give a failing key up: at the next attempt it will have failed for
 // too long, or failing keys block others.
 func (s *Scheduler[T]) isGivenUp(l *lane[T]) bool {
-	if s.opts.GiveUpAfter <= 0 {
-		return false
-	}
 	tooLong := l.again.Sub(l.failing) > s.opts.GiveUpAfter
 	blocks := s.waiting > 0 && 2*s.stuck >= s.items
 	return (tooLong || blocks) && s.opts.CanGiveUp(l.queue, tooLong && blocks)

@@ -47,7 +47,7 @@ func run(t *testing.T, opts schedule.Options[int],
 // complete sets the fields that a test leaves open.
 func complete(o schedule.Options[int]) schedule.Options[int] {
 	o.MaxItems, o.MinBackoff = cmp.Or(o.MaxItems, 1024), cmp.Or(o.MinBackoff, time.Second)
-	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
+	o.MaxBackoff, o.GiveUpAfter = cmp.Or(o.MaxBackoff, 30*time.Second), cmp.Or(o.GiveUpAfter, 1000*time.Hour)
 	if o.CanGiveUp == nil {
 		o.CanGiveUp = func([]int, bool) bool { return true }
 	}
@@ -317,18 +317,6 @@ func TestScheduler_waitsForItemsThatWereAnnounced(t *testing.T) {
 	})
 }
 
-func TestScheduler_retriesUntilItSucceedsByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := run(t, schedule.Options[int]{MaxItems: 2}, func(context.Context, string, []int) error { return errAway })
-		b.add("a", 1, 2)
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		assert.ErrorIs(t, b.s.Add(ctx, "b", 1, 1), context.DeadlineExceeded)
-		assert.Empty(t, b.finished)
-		assert.EqualValues(t, 2, b.s.Items(), "what was not taken does not count")
-	})
-}
-
 func TestScheduler_pushesBackBeyondItsBounds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts  schedule.Options[int]
@@ -374,6 +362,9 @@ func TestScheduler_waitsForNoPauseWhileSomebodyWaitsForRoom(t *testing.T) {
 		assert.Empty(t, b.called())
 		b.add("c", 1)
 		assert.Zero(t, time.Since(b.began))
+		time.Sleep(time.Hour)
+		b.add("d", 1)
+		assert.Len(t, b.called(), 3, "there is room again")
 	})
 }
 
