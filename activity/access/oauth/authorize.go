@@ -34,7 +34,7 @@ import (
 type authorization struct {
 	clientID    string
 	client      client
-	redirectURI redirectURI
+	redirectURI string // as given: the token request must repeat it
 	challenge   string
 }
 
@@ -54,8 +54,7 @@ func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err 
 	if err != nil {
 		return a, err
 	}
-	ok := false
-	if a.redirectURI, ok = a.client.allows(q.Get("redirect_uri")); !ok {
+	if a.redirectURI = q.Get("redirect_uri"); !a.client.allows(a.redirectURI) {
 		return a, &clientError{
 			"The app wants the answer sent to an address that it did not register, so it is not sent there", nil}
 	}
@@ -86,12 +85,12 @@ var isChallenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 // answer sends the browser to the client. It adds the state of the request and the issuer to the
 // answer, which it modifies. The query of the redirect URI stays as it is written, because the
 // client registered it so.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, to redirectURI, answer url.Values) {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, to string, answer url.Values) {
 	if state := r.URL.Query().Get("state"); state != "" {
 		answer.Set("state", state)
 	}
 	answer.Set("iss", s.issuer)
-	u := *to.url
+	u := parsed(to)
 	if u.RawQuery != "" {
 		u.RawQuery += "&"
 	}
@@ -246,15 +245,13 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, a authorization, s
 		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: secret, Path: "/", HttpOnly: true, Secure: s.isSecure(),
 			SameSite: http.SameSiteLaxMode}) // Lax: the app's page sends the browser here
 	}
-	u, query := a.redirectURI.url, r.URL.Query().Encode()
+	u, query, host := parsed(a.redirectURI), r.URL.Query().Encode(), hostOf(a.redirectURI)
 	v := view{
-		Name: cmp.Or(a.client.Name, hostOf(u)), Host: hostOf(u), IsLocal: origin.IsLoopback(u.Hostname()),
+		Name: cmp.Or(a.client.Name, host), Host: host, IsLocal: origin.IsLoopback(u.Hostname()),
 		Action: s.prefix + "/oauth/authorize?" + query, Form: formValue(secret, query), Problem: problem,
 	}
 	if isDocumentURL(a.clientID) {
-		if document, err := url.Parse(a.clientID); err == nil {
-			v.Document = document.Host
-		}
+		v.Document = parsed(a.clientID).Host
 	}
 	return write(w, status, v, u.Scheme)
 }

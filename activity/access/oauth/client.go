@@ -82,29 +82,24 @@ func checkRedirectURI(s string) (problem string) {
 	return ""
 }
 
-// redirectURI is an address that a request gave and that its client may name. The token request
-// must repeat it as given, so both forms are kept; url is never nil.
-type redirectURI struct {
-	given string
-	url   *url.URL
-}
-
-// allows returns the address if it is one of the client's: byte for byte, except that a
+// allows reports whether an address is one of the client's: byte for byte, except that a
 // loopback address may have any port, which its app gets from its system (RFC 8252, section
 // 7.3).
-func (c *client) allows(given string) (redirectURI, bool) {
-	u, err := url.Parse(given)
-	if err != nil || checkRedirectURI(given) != "" {
-		return redirectURI{}, false
+func (c *client) allows(given string) bool {
+	return checkRedirectURI(given) == "" && slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
+		r := parsed(registered)
+		return registered == given ||
+			r.Scheme == "http" && origin.IsLoopback(r.Hostname()) && withoutPort(r) == withoutPort(parsed(given))
+	})
+}
+
+// parsed returns a URL that was checked when it was given, empty if it is malformed.
+func parsed(s string) *url.URL {
+	u, err := url.Parse(s)
+	if err != nil {
+		return &url.URL{}
 	}
-	same := func(registered string) bool {
-		if registered == given {
-			return true
-		}
-		r, err := url.Parse(registered)
-		return err == nil && r.Scheme == "http" && origin.IsLoopback(r.Hostname()) && withoutPort(r) == withoutPort(u)
-	}
-	return redirectURI{given, u}, slices.ContainsFunc(c.RedirectURIs, same)
+	return u
 }
 
 func withoutPort(u *url.URL) string {

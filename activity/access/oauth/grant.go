@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -153,7 +152,7 @@ func (s *Server) grantCode(
 	}
 	t, now := token{productID, rand.Text(), rand.Text()}, time.Now()
 	g := stored{grant: grant{
-		Key: key[:], ClientID: a.clientID, ClientName: a.client.Name, RedirectURI: a.redirectURI.given,
+		Key: key[:], ClientID: a.clientID, ClientName: a.client.Name, RedirectURI: a.redirectURI,
 		Challenge: a.challenge, Resource: s.resource, Code: digest(t.secret),
 		Created: now, Used: now, Until: now.Add(CodeTTL),
 	}, doc: document.Document{Name: grantPrefix + t.idOf()}}
@@ -165,7 +164,7 @@ func (s *Server) grantCode(
 		return "", fmt.Errorf("oauth: write grant: %w", err)
 	}
 	s.log.Info("a client has signed in", "product_id", productID, "grant_id", g.id(),
-		"redirect_host", hostOf(a.redirectURI.url))
+		"redirect_host", hostOf(a.redirectURI))
 	return codePrefix + t.String(), nil
 }
 
@@ -301,11 +300,7 @@ func (s *Server) Grants(ctx context.Context, productID string) ([]Grant, error) 
 		if ended[key] || g.Refresh == nil {
 			continue
 		}
-		u, err := url.Parse(g.RedirectURI)
-		if err != nil {
-			u = &url.URL{}
-		}
-		grants = append(grants, Grant{g.id(), g.ClientID, g.ClientName, hostOf(u), string(access.MCP),
+		grants = append(grants, Grant{g.id(), g.ClientID, g.ClientName, hostOf(g.RedirectURI), string(access.MCP),
 			activity.Seconds(g.Created), activity.Seconds(g.Used)})
 	}
 	return grants, nil

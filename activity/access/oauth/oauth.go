@@ -261,7 +261,8 @@ func preflight(w http.ResponseWriter, _ *http.Request) error {
 
 // hostOf returns the host that a URL leads to, for people to read. For a URL with an
 // app's own scheme, that scheme is part of the result.
-func hostOf(u *url.URL) string {
+func hostOf(s string) string {
+	u := parsed(s)
 	if u.Scheme == "https" || u.Scheme == "http" {
 		return u.Host
 	}
