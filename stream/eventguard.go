@@ -39,10 +39,9 @@ type eventGuard struct {
 	id    []byte          // the last id that the stream has sent
 	given func(noID bool) // called before an event is returned; noID: there is no last id
 
-	begun   bool  // a byte order mark can no longer come
-	midLine bool  // the beginning of the current line has been read
-	isField bool  // the current line is a field to pass on
-	err     error // ends the stream once out is empty
+	begun bool   // a byte order mark can no longer come
+	line  []byte // the last line, in memory for the next one
+	err   error  // ends the stream once out is empty
 
 	// The event so far.
 	event    []byte // the lines to pass on
@@ -59,8 +58,7 @@ type eventGuard struct {
 // newEventGuard returns a guard that reads src. The last id known is after, "" for none; an event
 // may have up to max bytes.
 func newEventGuard(src io.Reader, max int, after string, given func(noID bool)) *eventGuard {
-	size := min(readBuffer, max+2*maxEventID) // a line with an id fits
-	lines := bufio.NewReaderSize(&lineFeeds{Reader: src}, size)
+	lines := bufio.NewReaderSize(&lineFeeds{Reader: src}, readBuffer)
 	return &eventGuard{lines: lines, max: max, id: []byte(after), given: given}
 }
 
@@ -81,51 +79,54 @@ func (g *eventGuard) Read(p []byte) (int, error) {
 // byteOrderMark may precede a stream and is skipped.
 var byteOrderMark = []byte("\ufeff")
 
-// advance processes the next line, or a part of a line that is longer than the
-// buffer.
+// advance processes the next line.
 func (g *eventGuard) advance() {
-	part, err := g.lines.ReadSlice('\n')
-	if !g.begun {
-		part, g.begun = bytes.TrimPrefix(part, byteOrderMark), true
-	}
-	text, ends := bytes.CutSuffix(part, []byte("\n"))
-	if ends && len(text) == 0 && !g.midLine {
-		g.endEvent()
-		return
-	}
-	switch g.size += len(part); {
-	case g.size > endlessFactor*g.max:
-		g.giveUp()
-		return
-	case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+	switch err := g.readLine(); {
+	case err != nil:
 		g.err = err
-		return
-	case g.size > g.max:
-		g.tooLarge = true
-	}
-	g.take(text)
-	if g.midLine = !ends; ends {
-		g.endLine()
-	}
-}
-
-// take adds a line, or a part of it, to the event, without the line end. It keeps only the ID of
-// an event over the limit.
-func (g *eventGuard) take(text []byte) {
-	if !g.midLine {
-		text = g.field(text)
-	}
-	if g.isField && !g.tooLarge {
-		g.event = append(g.event, text...)
+		if errors.Is(err, errEndless) && g.hasID { // so that the next connection skips it
+			g.tooLarge = true
+			g.endEvent()
+		}
+	case len(g.line) == 0:
+		g.endEvent()
+	default:
+		g.tooLarge = g.tooLarge || g.size > g.max
+		g.takeField()
+		if !g.says() {
+			g.size, g.event = 0, g.event[:0]
+		}
 	}
 }
 
-// field parses the beginning of a line that is not empty, and returns the part of it to pass
-// on. It ignores comments, unknown fields and invalid IDs.
-func (g *eventGuard) field(line []byte) []byte {
-	name, value, _ := bytes.Cut(line, []byte(":"))
+// readLine reads the next line without its end. It cuts a line that is too long for an event within
+// the limit, and fails in an event that does not end.
+func (g *eventGuard) readLine() error {
+	g.line = g.line[:0]
+	for {
+		part, err := g.lines.ReadSlice('\n')
+		if !g.begun {
+			part, g.begun = bytes.TrimPrefix(part, byteOrderMark), true
+		}
+		text := bytes.TrimSuffix(part, []byte("\n"))
+		room := g.max + 2*maxEventID - len(g.line) // an id that is cut remains too long
+		if g.line = append(g.line, text[:min(len(text), room)]...); len(g.line) > 0 {
+			g.size += len(part)
+		}
+		switch {
+		case g.size > endlessFactor*g.max:
+			return errEndless
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+}
+
+// takeField adds the field in the line to the event. It ignores comments, unknown fields and invalid
+// IDs, and keeps only the ID of an event over the limit.
+func (g *eventGuard) takeField() {
+	name, value, _ := bytes.Cut(g.line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
-	g.isField = true
 	switch {
 	case string(name) == "id" && validID(value):
 		g.id, g.hasID = append(g.id[:0], value...), true
@@ -134,21 +135,10 @@ func (g *eventGuard) field(line []byte) []byte {
 	case string(name) == "data":
 		g.hasData, g.hasValue = true, g.hasValue || len(value) > 0
 	default:
-		g.isField = false
+		return
 	}
-	if g.isField && !g.tooLarge {
-		g.event = append(append(g.event, name...), ": "...)
-	}
-	return value
-}
-
-// endLine ends a line that is not empty.
-func (g *eventGuard) endLine() {
-	switch {
-	case !g.says():
-		g.size, g.event = 0, g.event[:0]
-	case g.isField && !g.tooLarge:
-		g.event = append(g.event, '\n')
+	if !g.tooLarge {
+		g.event = append(append(append(append(g.event, name...), ": "...), value...), '\n')
 	}
 }
 
@@ -168,16 +158,6 @@ func (g *eventGuard) endEvent() {
 	}
 	g.event, g.size = g.event[:0], 0
 	g.hasID, g.hasData, g.hasValue, g.hasName, g.tooLarge = false, false, false, false, false
-}
-
-// giveUp ends the stream at an event that does not end. An event with an id is
-// reported as one over the limit, so that the next connection skips it.
-func (g *eventGuard) giveUp() {
-	g.err = errEndless
-	if g.hasID {
-		g.tooLarge = true
-		g.endEvent()
-	}
 }
 
 // lineFeeds reads a stream and turns every line end, which may be a carriage return, a line

@@ -299,7 +299,7 @@ func TestEventGuard_isBounded(t *testing.T) {
 			largest, fed := 0, 0
 			var g *eventGuard
 			g = newEventGuard(readerFunc(func(b []byte) (int, error) {
-				largest = max(largest, readBuffer+cap(g.event)+cap(g.id))
+				largest = max(largest, readBuffer+cap(g.event)+cap(g.line)+cap(g.id))
 				n := copy(b, piece)
 				if fed += n; fed > 2*endlessFactor*limit {
 					return 0, io.EOF

@@ -195,19 +195,17 @@ func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *
 				client.LastEventID.Store([]byte(nil)) // the client does not clear it for an empty id
 			}
 		}
-		res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.remote.maxEvent(), c.call.after, given)}
+		guard := newEventGuard(watched{res.Body, c}, c.remote.maxEvent(), c.call.after, given)
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{guard, res.Body}
 	}
 	return res, err
 }
 
 // maxEvent returns the size of the largest event, in bytes.
 func (r *remote) maxEvent() int { return min(r.opts.MaxEventBytes, math.MaxInt/endlessFactor/2) }
-
-// guarded is a response body that is read through a guard.
-type guarded struct {
-	io.Closer
-	io.Reader
-}
 
 // watched is a connection's body with timers on each read. A read that waits for
 // the idle time-out ends the connection; one that waits for quietTime calls silent.
