@@ -46,22 +46,15 @@ func TestConsumer_skipsMalformedEvents(t *testing.T) {
 	tests := map[string]string{
 		"nothing":                      ``,
 		"no JSON":                      `SECRET`,
-		"a string":                     `"SECRET"`,
 		"null":                         `null`,
 		"half an object":               start + `"actions":[{"title":"SECRET`,
-		"more after the object":        start + `"actions":[{"title":"a"}]} SECRET`,
 		"no type":                      `{"session_id":"s1","actions":[{"title":"SECRET"}]}`,
 		"a type that is a number":      `{"type":5,"session_id":"SECRET","actions":[{}]}`,
 		"a session that is a number":   `{"type":"actions","session_id":5,"actions":[{"title":"SECRET"}]}`,
-		"actions that are a string":    start + `"actions":"SECRET"}`,
 		"no actions":                   start + `"x":"SECRET"}`,
-		"null for actions":             start + `"actions":null,"x":"SECRET"}`,
-		"empty actions":                start + `"actions":[],"x":"SECRET"}`,
 		"an action of another session": start + `"actions":[{"title":"a"},{"title":"SECRET","session_id":"s2"}]}`,
-		"an action of no session's session": `{"type":"actions","session_id":"","actions":[{"title":"SECRET",` +
-			`"session_id":"s2"}]}`,
-		"a summary that is no text": `{"type":"summary","session_id":"s1","summary":["SECRET"]}`,
-		"ten mebibytes deep":        start + `"x":` + strings.Repeat("[", 10<<20),
+		"a summary that is no text":    `{"type":"summary","session_id":"s1","summary":["SECRET"]}`,
+		"ten mebibytes deep":           start + `"x":` + strings.Repeat("[", 10<<20),
 	}
 	for name, data := range tests {
 		inBubble(t, name, func(t *testing.T) {
