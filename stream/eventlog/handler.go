@@ -160,7 +160,10 @@ func (h *Handler) Readers(productID string) int {
 func (h *Handler) EndRevoked() {
 	var checks errgroup.Group
 	checks.SetLimit(256) // of possibly tens of thousands
-	for _, rd := range h.all() {
+	h.mu.Lock()
+	readers := slices.Collect(maps.Keys(h.readers))
+	h.mu.Unlock()
+	for _, rd := range readers {
 		if rd.check != nil {
 			checks.Go(func() error {
 				if rd.check() != nil {
@@ -171,12 +174,6 @@ func (h *Handler) EndRevoked() {
 		}
 	}
 	_ = checks.Wait()
-}
-
-func (h *Handler) all() []*reader {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.readers))
 }
 
 // readerCame registers a reader. Exactly one call of readerWent must follow.

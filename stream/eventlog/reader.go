@@ -120,8 +120,8 @@ func (r *reader) end(err error) {
 //	more entries         immediately
 //	a failed read        after storageRetry, or earlier for a heartbeat
 func (r *reader) step(ctx context.Context) (pace, error) {
-	began := time.Now()
-	found, err := r.send(ctx)
+	began, from := time.Now(), r.cursor
+	more, err := r.send(ctx)
 	if err != nil && !errors.Is(err, errStorage) && !errors.Is(err, ErrClosed) {
 		return pace{}, err
 	}
@@ -137,9 +137,9 @@ func (r *reader) step(ctx context.Context) (pace, error) {
 			beat = storageRetry
 		}
 		return pace{wait: beat}, nil
-	case found == more:
+	case more:
 		return pace{}, nil
-	case found == some:
+	case r.cursor != from:
 		return pace{wait: r.h.opts.Coalesce - time.Since(began)}, nil
 	}
 	return pace{wait: beat, orChange: true}, nil
@@ -164,35 +164,27 @@ var errTorn = errors.New("eventlog: entry was trimmed or erased while it was bei
 // errStorage reports that the log could not be read.
 var errStorage = errors.New("eventlog: log cannot be read")
 
-// finding is the outcome of one read.
-type finding int
-
-const (
-	nothing finding = iota
-	some            // entries, up to the end
-	more            // entries, and there are more
-)
-
-// send reads once and writes the entries. The cursor moves when they are written.
-func (r *reader) send(ctx context.Context) (finding, error) {
+// send reads once and writes the entries, and reports whether there are more. The cursor moves when
+// they are written.
+func (r *reader) send(ctx context.Context) (more bool, err error) {
 	buf := framesPool.Get().(*[framesBytes]byte)
 	defer framesPool.Put(buf)
 	b, err := r.read(ctx, buf[:0])
 	var gap *GapError
 	switch {
 	case errors.As(err, &gap):
-		return more, r.skip(gap)
+		return true, r.skip(gap)
 	case errors.Is(err, ErrClosed), errors.Is(err, errTorn):
-		return nothing, err
+		return false, err
 	case err != nil:
 		r.h.opts.Logger.Log(ctx, r.h.complaints.Level(err), "stream failed to read the log",
 			"product_id", r.productID, "err", err)
-		return nothing, errStorage
+		return false, errStorage
 	}
 	r.lenient = false
 	if len(b.frames) > 0 {
 		if err := r.write(b.frames); err != nil {
-			return nothing, err
+			return false, err
 		}
 	}
 	if b.sent > 0 {
@@ -200,7 +192,7 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 		r.h.metrics.lag.Observe(max(0, r.h.log.Now().Sub(b.oldest.Time()).Seconds())) // IDs may be ahead of the clock
 	}
 	r.cursor, r.begun, r.whole = b.cursor, b.begun, b.whole
-	return b.found, nil
+	return b.more, nil
 }
 
 // skip moves the cursor past a gap, and sends the client a gap event, unless it asked for the
@@ -224,12 +216,12 @@ func (r *reader) skip(gap *GapError) error {
 // burst is the content of one write.
 type burst struct {
 	frames []byte
-	sent   int // number of entries
-	oldest ID  // of them
-	cursor ID  // after the entries sent or left out
-	begun  int // bytes sent of the frame after the cursor, including this write
-	whole  int // bytes of that frame
-	found  finding
+	sent   int  // number of entries
+	oldest ID   // of them
+	cursor ID   // after the entries sent or left out
+	begun  int  // bytes sent of the frame after the cursor, including this write
+	whole  int  // bytes of that frame
+	more   bool // there are further entries
 }
 
 // read copies as many frames to the buffer as fit, and releases the entries. The frames share
@@ -244,10 +236,7 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	}
 	entries := into[:n]
 	defer clear(entries) // the pool must not keep trimmed entries alive
-	b.found = some
-	if filled(entries, len(into)) {
-		b.found = more
-	}
+	b.more = filled(entries, len(into))
 	for i := range entries {
 		frame := r.frame(&entries[i])
 		if i == 0 && r.begun > 0 && len(frame) != r.whole {
@@ -256,7 +245,7 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 		if frame == nil {
 			b.cursor = entries[i].ID
 		} else if !b.add(entries[i].ID, frame) {
-			b.found = more
+			b.more = true
 			break
 		}
 	}
