@@ -292,57 +292,6 @@ func TestMemory_expireFreesItsMemory(t *testing.T) {
 	})
 }
 
-func TestMemory_expiresManyAndKeepsTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3000, "")}))
-		var want []string
-		for i := range 2500 {
-			name := fmt.Sprintf("%04d", i)
-			put(t, m, name, time.Duration(1+i%5)*time.Hour)
-			if i%5 == 4 {
-				want = append(want, name)
-			}
-		}
-		time.Sleep(4 * time.Hour)
-		m.Expire()
-		assert.Equal(t, strings.Join(want, " "), kept(t, m))
-		for i := range 2500 { // as many as fit again
-			put(t, m, fmt.Sprintf("new%04d", i), time.Hour)
-		}
-		assert.True(t, one(t, m, want[0]).Exists(), "freed documents take no room")
-	})
-}
-
-func TestMemory_evictsAndExpiresWhileInUse(t *testing.T) {
-	const size = 10
-	m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, size, "doc1")}))
-	var running sync.WaitGroup
-	for w := range 4 {
-		running.Go(func() {
-			for i := range 300 {
-				docs, err := m.Get(t.Context(), product, fmt.Sprint("doc", (w+i)%20), fmt.Sprint("doc", (w+i+7)%20))
-				assert.NoError(t, err)
-				_, _ = m.Write(t.Context(), product, document.Put(docs[0], []byte(docs[0].Name), time.Millisecond),
-					document.Put(docs[1], []byte(docs[1].Name), time.Hour))
-				docs, err = m.List(t.Context(), product, "doc", "", 100)
-				assert.NoError(t, err)
-				assert.LessOrEqual(t, len(docs), size)
-				for _, d := range docs {
-					assert.Equal(t, d.Name, string(d.Value))
-				}
-			}
-		})
-		running.Go(func() {
-			for range 50 {
-				m.Expire()
-			}
-		})
-	}
-	running.Wait()
-	put(t, m, "last", time.Hour)
-	assert.Contains(t, kept(t, m), "last")
-}
-
 func TestNewMemory_reportsEveryMistake(t *testing.T) {
 	_, err := document.NewMemory(&document.MemoryOptions{MaxBytes: -1, TotalBytes: -1})
 	assert.Equal(t, []string{"document.MaxBytes", "document.TotalBytes"}, musttest.Mistakes(t, err))
