@@ -2,8 +2,6 @@ package main_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -46,34 +44,6 @@ func TestStop_finishesRequestsInFlight(t *testing.T) {
 			assert.NotContains(t, p.Stderr.String(), "cut off")
 		})
 	}
-}
-
-// An endless request and a reader that never reads delay a stop for a while only, and do not affect
-// the other readers.
-func TestStop_cutsOffEndlessRequests(t *testing.T) {
-	t.Parallel()
-	p := launch(t, nil, anyPort, "--config="+acme(t))
-	url := p.URL()
-	openStream(t, url) // stalls
-	reading := openStream(t, url)
-	var got []byte
-	var err error
-	read := make(chan struct{}) // closed when got is all of the stream
-	go func() {
-		defer close(read)
-		got, err = io.ReadAll(reading.Body)
-	}()
-	const events = 500
-	for i := range events {
-		post(t, url, pageview(fmt.Sprint("u", i), "https://app.example.com/"+strings.Repeat("x", 2000)))
-	}
-	underWay(t, url, pageview("never", "https://app.example.com/never"))
-	p.Signal(syscall.SIGTERM)
-	<-read
-	require.NoError(t, err)
-	assert.Equal(t, events, strings.Count(string(got), "\ndata: {\""))
-	assert.Zero(t, p.Wait(waittest.Patience), "%s", &p.Stderr)
-	assert.Contains(t, p.Stderr.String(), "requests were cut off")
 }
 
 // A closed log pipe does not end the process. A closed terminal does not end a process that was

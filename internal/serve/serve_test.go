@@ -156,8 +156,9 @@ func TestServe_cutsOffARequestThatDoesNotEnd(t *testing.T) {
 			close(left)
 		})
 		listener, served := pipes{make(chan net.Conn)}, make(chan error)
+		var log logtest.Buffer
 		go func() {
-			served <- serve.Serve(ctx, listener, serve.Service{Handler: endless}, slog.New(slog.DiscardHandler))
+			served <- serve.Serve(ctx, listener, serve.Service{Handler: endless}, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		client, conn := net.Pipe()
 		listener.accepted <- conn
@@ -167,6 +168,7 @@ func TestServe_cutsOffARequestThatDoesNotEnd(t *testing.T) {
 		stop()
 		require.NoError(t, <-served)
 		<-left
+		require.Contains(t, log.String(), "requests were cut off")
 	})
 }
 
