@@ -404,29 +404,6 @@ func TestBridge_concurrentSessionsDoNotMix(t *testing.T) {
 	}
 }
 
-func TestHandler_answersUnknownPathsInJSON(t *testing.T) {
-	for name, tt := range map[string]struct {
-		method, target string
-		status         int
-		allow          string
-	}{
-		"no such file":        {"GET", "/static/none.js", 404, ""},
-		"outside the files":   {"GET", "/static/..%2Findex.html", 404, ""},
-		"the folder":          {"GET", "/static/.", 404, ""},
-		"the folder of files": {"GET", "/static/", 404, ""},
-		"reading reports":     {"GET", "/demo/actions", 405, "POST, OPTIONS"},
-		"writing a context":   {"POST", "/context/s", 405, "GET, HEAD, OPTIONS"},
-		"posting to the page": {"POST", "/", 405, "GET, HEAD"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			newBridge(nil).Handler().ServeHTTP(w, httptest.NewRequest(tt.method, tt.target, nil))
-			requireDetail(t, tt.status, w)
-			assert.Equal(t, tt.allow, w.Header().Get("Allow"))
-		})
-	}
-}
-
 // newBridge returns a bridge with valid options.
 func newBridge(opts *bridge.Options) *bridge.Bridge { return musttest.New(bridge.New(opts)) }
 

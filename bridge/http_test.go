@@ -212,24 +212,15 @@ func TestNew_copiesTheOrigins(t *testing.T) {
 
 func TestPage_servesEveryFile(t *testing.T) {
 	b := newBridge(nil)
-	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
-		"js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 	paths := map[string]string{"/": "page/index.html"}
-	files := musttest.New(fs.Glob(os.DirFS("."), "page/static/*"))
-	require.NotEmpty(t, files)
-	for _, file := range files {
+	for _, file := range musttest.New(fs.Glob(os.DirFS("."), "page/static/*")) {
 		paths[strings.TrimPrefix(file, "page")] = file
 	}
+	require.Greater(t, len(paths), 1)
 	for path, file := range paths {
-		t.Run(path, func(t *testing.T) {
-			want := musttest.New(os.ReadFile(file))
-			w := get(b, path, nil)
-			require.Equal(t, http.StatusOK, w.Code)
-			assert.Equal(t, string(want), w.Body.String())
-			_, ending, _ := strings.Cut(path, ".")
-			assert.Equal(t, types[ending], w.Header().Get("Content-Type"))
-			assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
-		})
+		w := get(b, path, nil)
+		assert.Equal(t, string(musttest.New(os.ReadFile(file))), w.Body.String(), path)
+		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "script-src 'self'", path)
 	}
 }
 

@@ -60,6 +60,7 @@ func TestHandler_letsThePageUseItsOwnOriginOnly(t *testing.T) {
 			"connect-src": "'self'", "img-src": "'self'",
 			"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'",
 			"trusted-types": "'none'"}, policy, target)
+		assert.Equal(t, "same-origin", w.Header().Get("Cross-Origin-Opener-Policy"), target)
 		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"), target)
 		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), target)
 	}
