@@ -18,33 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
-
-// A product has one quota of strangers' links, over all servers and desks.
-func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
-	redis := redistest.Start(t)
-	d := newDesks()
-	servers := []*service{d.start(t, withRedis(redis.URL())), d.start(t, withRedis(redis.URL()))}
-	answers := map[int]int{}
-	for i := range connector.MaxStrangeLinks + 10 {
-		s := servers[i%2]
-		session, desk := fmt.Sprint("s", i), []string{"zendesk", "intercom"}[i/2%2]
-		s.webhook(pageview(session, session, "https://app.example.com/a"))
-		r := s.do(http.MethodPost, "/sessions/link",
-			fmt.Sprintf(`{"product_id":"acme","session_id":%q,"conversation_id":"%d","desk":%q}`,
-				session, 1000+i, desk), "Origin: https://app.acme.example")
-		if answers[r.status]++; r.status != http.StatusOK {
-			assert.NotEmpty(t, r.header.Get("Retry-After"))
-		}
-	}
-	assert.Equal(t, map[int]int{http.StatusOK: connector.MaxStrangeLinks, http.StatusTooManyRequests: 10}, answers)
-}
 
 // A failover loses activity and a registration. A server that had them and a new server then give
 // the same answers.
@@ -136,24 +115,6 @@ func TestRedis_mayComeLater(t *testing.T) {
 		assert.Equal(t, http.StatusOK, status, name)
 	}
 	assert.True(t, s.isReady())
-}
-
-// A registration at one server opens the product at the others at once. The credentials that it
-// replaces are void there, also for open streams.
-func TestRedis_sharesRegistrations(t *testing.T) {
-	redis := redistest.Start(t)
-	a, b := start(t, withRedis(redis.URL())), start(t, withRedis(redis.URL()))
-	first := a.register(`{"product_id":"initech"}`)
-	require.Equal(t, http.StatusOK, b.post(first, pageview("u1", "s1", "https://app.example.com/a")).status)
-	stream := b.stream("/stream/initech", bearer(first["key"]))
-	second := a.register(`{"product_id":"initech","force":true}`)
-	assert.Equal(t, http.StatusOK, b.status(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(second["key"])))
-	waittest.Until(t, "the old key is refused", func() bool {
-		return b.status(http.MethodGet, "/users/initech/ada/live-activity", "",
-			bearer(first["key"])) == http.StatusUnauthorized
-	})
-	require.Equal(t, http.StatusOK, b.post(second, pageview("u2", "s1", "https://app.example.com/b")).status)
-	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
 }
 
 // inTime bounds the time of an answer while storage hangs.

@@ -195,7 +195,7 @@ func TestLink_boundsTheLinksOfStrangersInAMinute(t *testing.T) {
 			time.Sleep(time.Second / 2)
 		}
 		s.visit(t, "s", "/a")
-		_, err := s.link(t.Context(), "zendesk", "7", "s", byStranger, time.Time{})
+		_, err := s.link(t.Context(), "intercom", "7", "s", byStranger, time.Time{}) // the quota is of all desks
 		var quota *quotaError
 		require.ErrorAs(t, err, &quota)
 		require.Equal(t, time.Minute-MaxStrangeLinks*time.Second/2, quota.Wait)
