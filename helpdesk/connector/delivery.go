@@ -61,8 +61,7 @@ type delivery struct {
 	// spawn runs work in a goroutine of the lease; nil while the lease is not held. The context of the
 	// work ends with the lease, and its error releases the lease. The caller holds mu.
 	spawn   func(work func(ctx context.Context) error)
-	running int  // goroutines of spawn
-	seeking bool // another process may hold the lease
+	running int // goroutines of spawn
 }
 
 const (
@@ -96,9 +95,6 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 			if !d.awaitWork(ctx) {
 				break
 			}
-			d.mu.Lock()
-			d.seeking = true
-			d.mu.Unlock()
 			err := document.WithLease(ctx, d.store.docs, d.productID, leaseName, document.DefaultLeaseTTL, d.lead)
 			if err != nil && !errors.Is(err, errIdle) {
 				return err
@@ -268,9 +264,6 @@ func (d *delivery) applyNotice(n notice, now time.Time) {
 	switch {
 	case n.Gone != "":
 		delete(d.waiting, n.Gone)
-		return
-	case n.Waiting != nil && n.Over:
-		delete(d.waiting, n.Waiting.documentName())
 		return
 	case n.Waiting != nil:
 		d.waiting[n.Waiting.documentName()] = *n.Waiting

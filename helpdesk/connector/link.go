@@ -463,7 +463,7 @@ func (l *linker) resolveOne(ctx context.Context, productID string, w Waiting, se
 		}
 		change = document.Delete(docs[0])
 	}
-	err = l.store.commit(ctx, productID, notice{Type: noticeType, Link: of, Waiting: &w, Over: true}, change)
+	err = l.store.commit(ctx, productID, notice{Type: noticeType, Link: of, Gone: docs[0].Name}, change)
 	if document.IsConflict(err) {
 		return nil // left to the next look
 	}

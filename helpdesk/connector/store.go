@@ -185,8 +185,7 @@ type notice struct {
 	Stranger  bool     `json:"stranger,omitempty"`   // only a stranger has
 	Shared    bool     `json:"shared,omitempty"`     // somebody else acted in it before
 	Waiting   *Waiting `json:"waiting,omitempty"`    // that waits
-	Over      bool     `json:"over,omitempty"`       // it waits no longer
-	Gone      string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
+	Gone      string   `json:"gone,omitempty"`       // the document of a link that waits no longer
 }
 
 // entry returns the notice as an entry.
