@@ -21,17 +21,19 @@ func (c *Connector) Backlog(productID string) flow.Backlog {
 }
 
 // backlog returns the late work, and since when it is late for each desk that has had work, zero
-// if none is late. No work is late while this process does not hold the lease: it takes it for any
-// work, unless another process has it.
+// if none is late. It returns nothing while another process may hold the lease.
 func (d *delivery) backlog(now time.Time) (all flow.Backlog, since map[string]time.Time) {
 	all, since = flow.Backlog{Desks: map[string]flow.Desk{}}, map[string]time.Time{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.seeking {
+		return all, since
+	}
 	for desk := range d.accounts {
 		since[desk] = time.Time{}
 	}
 	for _, l := range d.lanes {
-		if d.spawn == nil || l.inTurns && l.noteFailures() == 0 && l.account.isOpen() {
+		if l.inTurns && l.noteFailures() == 0 && l.account.isOpen() {
 			continue // it waits for its turn, and not for the desk
 		}
 		if l.isOverdue(now) {

@@ -609,6 +609,18 @@ func TestBacklog_hasAFirstNoteOfActionsFromBeforeItsLink(t *testing.T) {
 	})
 }
 
+// Between two attempts for a single conversation the server lets the lease go.
+func TestBacklog_hasAConversationThatWaitsAlone(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.many(t, 3)
+		f.desk.refuses(failing("1", helpdesk.APIError{Status: 429, Wait: 5 * time.Minute, OneConversation: true}))
+		f.visit(t, "s1", "x")
+		time.Sleep(time.Minute)
+		assert.Equal(t, flow.Backlog{Lag: time.Minute, Desks: map[string]flow.Desk{"zendesk": {Parked: 1, Retrying: 1}}},
+			f.Backlog("acme"))
+	})
+}
+
 // parkedNow returns the number of overdue conversations in the backlog.
 func (f *following) parkedNow(t testing.TB) (n float64) {
 	for _, desk := range f.Backlog("acme").Desks {

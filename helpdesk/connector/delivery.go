@@ -61,7 +61,8 @@ type delivery struct {
 	// spawn runs work in a goroutine of the lease; nil while the lease is not held. The context of the
 	// work ends with the lease, and its error releases the lease. The caller holds mu.
 	spawn   func(work func(ctx context.Context) error)
-	running int // goroutines of spawn
+	running int  // goroutines of spawn
+	seeking bool // another process may hold the lease
 }
 
 const (
@@ -95,6 +96,9 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 			if !d.awaitWork(ctx) {
 				break
 			}
+			d.mu.Lock()
+			d.seeking = true
+			d.mu.Unlock()
 			err := document.WithLease(ctx, d.store.docs, d.productID, leaseName, document.DefaultLeaseTTL, d.lead)
 			if err != nil && !errors.Is(err, errIdle) {
 				return err

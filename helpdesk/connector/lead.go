@@ -25,6 +25,7 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	owned := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	d.mu.Lock()
+	d.seeking = false
 	d.spawn = func(work func(context.Context) error) { // the mutex is held
 		d.running++
 		group.Go(func() error {
