@@ -718,3 +718,17 @@ func TestErase_refusesBadRequests(t *testing.T) {
 		assert.Equal(t, http.StatusUnauthorized, s.status(http.MethodDelete, path, "", bearer(acmeKey)), path)
 	}
 }
+
+func TestErase_lastsAcrossARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(dir))
+	s.meet()
+	s.erase("/ada")
+	s.acts("b1", "ada", "s3", "$pageview", "/new", "")
+	s.stop()
+	s = start(t, withDataDir(dir))
+	s.forgot("/new")
+	assert.EqualValues(t, 1, s.lookup("ada")["count"])
+	s.acts("a7", "ada", "s2", "$pageview", "/ada-3", "")
+	assert.EqualValues(t, 1, s.lookup("ada")["count"], "a retry is a duplicate")
+}

@@ -117,6 +117,24 @@ func TestRedis_mayComeLater(t *testing.T) {
 	assert.True(t, s.isReady())
 }
 
+// A registration at one server opens the product at the others at once. The credentials that it
+// replaces are void there, also for open streams.
+func TestRedis_sharesRegistrations(t *testing.T) {
+	redis := redistest.Start(t)
+	a, b := start(t, withRedis(redis.URL())), start(t, withRedis(redis.URL()))
+	first := a.register(`{"product_id":"initech"}`)
+	require.Equal(t, http.StatusOK, b.post(first, pageview("u1", "s1", "https://app.example.com/a")).status)
+	stream := b.stream("/stream/initech", bearer(first["key"]))
+	second := a.register(`{"product_id":"initech","force":true}`)
+	assert.Equal(t, http.StatusOK, b.status(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(second["key"])))
+	waittest.Until(t, "the old key is refused", func() bool {
+		return b.status(http.MethodGet, "/users/initech/ada/live-activity", "",
+			bearer(first["key"])) == http.StatusUnauthorized
+	})
+	require.Equal(t, http.StatusOK, b.post(second, pageview("u2", "s1", "https://app.example.com/b")).status)
+	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
+}
+
 // inTime bounds the time of an answer while storage hangs.
 const inTime = 5 * time.Second
 
