@@ -271,9 +271,10 @@ func (s *memorySession) owners() map[string]int64 {
 	for i := range s.Identities {
 		owners[s.Identities[i].UserID] = 0
 	}
-	for i := range s.Actions {
-		if owner, _ := s.owner(&s.Actions[i]); owner != "" {
-			owners[owner] = s.Actions[i].Start
+	last := "" // most sessions have one owner
+	for i := range slices.Backward(s.Actions) {
+		if owner, _ := s.owner(&s.Actions[i]); owner != last && owner != "" {
+			owners[owner], last = max(owners[owner], s.Actions[i].Start), owner
 		}
 	}
 	return owners
