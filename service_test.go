@@ -109,13 +109,13 @@ func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	assert.Error(t, s.Run(ctx), "a service runs once")
 }
 
-// Before it has caught up with its log, a service takes events and is not ready. Its readers wait for that, but not
-// once it stops.
 func TestServe_needsAListenerAndAHandler(t *testing.T) {
 	err := musttest.New(liveactivity.New(nil)).ServeHandler(t.Context(), nil, nil)
 	require.Equal(t, []string{"liveactivity.listener", "liveactivity.handler"}, musttest.Mistakes(t, err))
 }
 
+// Before it has caught up with its log, a service takes events and is not ready. Its readers wait for that, but not
+// once it stops.
 func TestReads_waitUntilTheServiceHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(io.Discard, func(o *liveactivity.Options) { o.Log = musttest.New(memorylog.New(nil)) })
