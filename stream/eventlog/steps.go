@@ -60,13 +60,13 @@ func group(grouped, events []activity.Event) []activity.Event {
 		event *activity.Event
 	}
 	places := make([]place, 0, len(events))
-	seen, groups := map[feed.Key]bool{}, map[owner]int{}
+	seen, groups := make(map[feed.Key]struct{}, len(events)), make(map[owner]int, len(events))
 	for i := range events {
 		key, of := feed.KeyOf(events[i].ID), ownerOf(&events[i])
-		if seen[key] {
+		if _, ok := seen[key]; ok {
 			continue
 		}
-		seen[key] = true
+		seen[key] = struct{}{}
 		if _, ok := groups[of]; !ok {
 			groups[of] = len(groups)
 		}
