@@ -27,7 +27,7 @@ import (
 // Two goroutines run all the time, and one for each piece of work while the lease is held:
 //
 //	follower   load, then see for each entry of the log: it makes lanes due
-//	worker     awaitWork, then lead under the lease, then awaitWork again
+//	worker     waits until something is due, then leads under the lease, then waits again
 //	spawn      a job, a call of a model or a search for sessions that links wait for
 //
 // They share the lanes and accounts, guarded by mu. No request to storage or to a desk is made
@@ -93,8 +93,9 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 	})
 	group.Go(func() error {
 		for ctx.Err() == nil {
-			if !d.awaitWork(ctx) {
-				break
+			if wait, _ := d.wait(); wait > 0 {
+				d.wake.Await(ctx, wait)
+				continue
 			}
 			d.mu.Lock()
 			d.seeking = true
@@ -309,18 +310,6 @@ func (d *delivery) sweep(now time.Time) {
 			d.forget(l)
 		}
 	}
-}
-
-// awaitWork returns when something is due, and reports false when ctx has ended.
-func (d *delivery) awaitWork(ctx context.Context) bool {
-	for ctx.Err() == nil {
-		wait, _ := d.wait()
-		if wait <= 0 {
-			return true
-		}
-		d.wake.Await(ctx, wait)
-	}
-	return false
 }
 
 // wait returns how long the holder of the lease has to wait for work or for the time to ask a
