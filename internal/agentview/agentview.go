@@ -39,7 +39,6 @@ type View struct {
 // answer from them. Each step reads only fields that an earlier one has set.
 type reading struct {
 	view      *View
-	ctx       context.Context // the call's, which a reading does not outlive
 	productID string
 	product   connector.Product
 	query     agent.Query
@@ -63,7 +62,7 @@ type reading struct {
 // the query, or storage's. The reads are not a single snapshot: an action that arrives during
 // the call is in this answer or the next.
 func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
-	r := &reading{view: v, ctx: ctx, productID: productID, query: q}
+	r := &reading{view: v, productID: productID, query: q}
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -71,9 +70,10 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	if err != nil {
 		return nil, err
 	}
-	build := func() error { return r.buildAnswer(after) }
-	for _, step := range []func() error{r.findPerson, r.readActions, r.readSessions, r.findLink, build} {
-		err := step()
+	build := func(context.Context) error { return r.buildAnswer(after) }
+	steps := []func(context.Context) error{r.findPerson, r.readActions, r.readSessions, r.findLink, build}
+	for _, step := range steps {
+		err := step(ctx)
 		if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 			return nil, wrong
 		}
@@ -86,7 +86,7 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 
 // findPerson finds the person's user, or the session without a user; a conversation may have several
 // of one person. If there are none, the answer is empty.
-func (r *reading) findPerson() (err error) {
+func (r *reading) findPerson(ctx context.Context) (err error) {
 	if r.product, r.answer.Prompt, err = r.view.Product(r.productID); err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func (r *reading) findPerson() (err error) {
 	case q.SessionID != "":
 		r.subjects = []recent.Subject{{SessionID: q.SessionID}}
 	case q.Email != "":
-		return r.findEmail()
+		return r.findEmail(ctx)
 	default:
-		return r.findConversation()
+		return r.findConversation(ctx)
 	}
 	return nil
 }
@@ -120,14 +120,14 @@ func (r *reading) addSubject(userID, sessionID string) {
 // findEmail finds the user with an address: its user in the session in which it was
 // last seen. If there is none, or another user has appeared in that session since, it looks for
 // the address among all users who stated it, and the session itself is not the person's.
-func (r *reading) findEmail() error {
+func (r *reading) findEmail(ctx context.Context) error {
 	email := r.query.Email
-	id, err := r.view.Directory.SessionOf(r.ctx, r.view.Store, r.productID, email)
+	id, err := r.view.Directory.SessionOf(ctx, r.view.Store, r.productID, email)
 	if err != nil {
 		return err
 	}
 	if id != "" {
-		s, _, err := r.view.Directory.Session(r.ctx, r.productID, id)
+		s, _, err := r.view.Directory.Session(ctx, r.productID, id)
 		if err != nil {
 			return err
 		}
@@ -137,11 +137,11 @@ func (r *reading) findEmail() error {
 			return nil
 		}
 	}
-	_, users, err := r.view.Directory.Leads(r.ctx, r.productID, email)
+	_, users, err := r.view.Directory.Leads(ctx, r.productID, email)
 	if err != nil {
 		return err
 	}
-	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
+	emails, err := r.view.Directory.EmailsOf(ctx, r.productID, users...)
 	// Claims come first, the newest user of a higher standing last. A visitor has most likely signed in since.
 	found := ""
 	for i, e := range slices.Backward(emails) {
@@ -157,8 +157,8 @@ func (r *reading) findEmail() error {
 
 // findConversation finds the person of a conversation by its sessions. If there are trusted links, it
 // ignores all others, which anybody can make.
-func (r *reading) findConversation() error {
-	sessions, err := r.conversation()
+func (r *reading) findConversation(ctx context.Context) error {
+	sessions, err := r.conversation(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *reading) findConversation() error {
 			r.ids = append(r.ids, l.SessionID)
 		}
 	}
-	known, err := r.view.Directory.Sessions(r.ctx, r.productID, r.ids...)
+	known, err := r.view.Directory.Sessions(ctx, r.productID, r.ids...)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (r *reading) findConversation() error {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b participant) int { return cmp.Compare(b.standing, a.standing) })
-	return r.addOne(all)
+	return r.addOne(ctx, all)
 }
 
 // participant is the user of a session that is linked to a conversation.
@@ -194,12 +194,12 @@ type participant struct {
 
 // addOne adds one person's sessions of a conversation: the first named user, which a visitor is not, other
 // users with the same address, and visitors.
-func (r *reading) addOne(all []participant) error {
+func (r *reading) addOne(ctx context.Context, all []participant) error {
 	users := make([]string, len(all))
 	for i := range all {
 		users[i] = all[i].user
 	}
-	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, users...)
+	emails, err := r.view.Directory.EmailsOf(ctx, r.productID, users...)
 	r.ids = nil
 	person := -1
 	for i := 0; i < len(users) && err == nil; i++ {
@@ -218,7 +218,7 @@ func (r *reading) addOne(all []participant) error {
 // conversation reads the sessions of the requested conversation from the desk that has it, and sets link.
 // IDs are unique only per desk: if several desks have that ID, the query must name one. A
 // conversation that no desk has is no error.
-func (r *reading) conversation() (found []connector.Linked, err error) {
+func (r *reading) conversation(ctx context.Context) (found []connector.Linked, err error) {
 	q := &r.query
 	r.link.ConversationID = q.ConversationID
 	var names []string
@@ -232,7 +232,7 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 		if q.Desk != "" && q.Desk != name {
 			continue
 		}
-		sessions, err := r.view.Desks.Conversation(r.ctx, r.productID,
+		sessions, err := r.view.Desks.Conversation(ctx, r.productID,
 			connector.Link{Desk: name, ConversationID: q.ConversationID})
 		switch {
 		case err != nil:
@@ -251,9 +251,9 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 // readActions reads the person's actions. The first snapshot sets the end for all of them, so later
 // arrivals are left for the next answer. seen has each action only once, even if both its user
 // and its session were requested.
-func (r *reading) readActions() error {
+func (r *reading) readActions(ctx context.Context) error {
 	for i, subject := range r.subjects {
-		s, err := r.view.Store.Recent(r.ctx, r.productID, subject, math.MaxInt)
+		s, err := r.view.Store.Recent(ctx, r.productID, subject, math.MaxInt)
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (r *reading) readActions() error {
 
 // readSessions reads the person's sessions: the sessions in the query, the conversation and the
 // actions. It removes others' actions.
-func (r *reading) readSessions() error {
+func (r *reading) readSessions(ctx context.Context) error {
 	ids := r.ids
 	if id := r.query.SessionID; id != "" {
 		ids = []string{id}
@@ -291,7 +291,7 @@ func (r *reading) readSessions() error {
 			ids = append(ids, id)
 		}
 	}
-	known, err := r.view.Directory.Sessions(r.ctx, r.productID, ids...)
+	known, err := r.view.Directory.Sessions(ctx, r.productID, ids...)
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (r *reading) readSessions() error {
 		r.keepOwn(r.sessions[r.query.SessionID])
 	}
 	r.ids = r.ordered(ids)
-	return r.address()
+	return r.address(ctx)
 }
 
 // keepOwn removes the actions of a session's other users: the person is the session's current
@@ -351,7 +351,7 @@ func (r *reading) newest(rank func(sessionID string) int) (found string) {
 
 // address finds the person's address: the requested one, else the one in the user's newest session with an
 // address and the highest standing, else the one recorded for the user.
-func (r *reading) address() error {
+func (r *reading) address(ctx context.Context) error {
 	from := r.newest(func(id string) int {
 		s := r.sessions[id]
 		if s.Email == "" || s.UserID != r.userID {
@@ -364,7 +364,7 @@ func (r *reading) address() error {
 	if c.Email = cmp.Or(r.query.Email, r.sessions[from].Email); c.Email != "" || r.userID == "" {
 		return nil
 	}
-	emails, err := r.view.Directory.EmailsOf(r.ctx, r.productID, r.userID)
+	emails, err := r.view.Directory.EmailsOf(ctx, r.productID, r.userID)
 	if err == nil {
 		c.Email = emails[0]
 	}
@@ -373,7 +373,7 @@ func (r *reading) address() error {
 
 // findLink finds the person's conversation, unless the query named it, and its summary. Each comes from the
 // newest session that has one, among the sessions of the highest standing. The link must be the person's.
-func (r *reading) findLink() error {
+func (r *reading) findLink(ctx context.Context) error {
 	if r.link.ConversationID == "" {
 		s := r.sessions[r.newest(func(id string) int {
 			if s := r.sessions[id]; s.ConversationID == "" || !r.isTheirs(&s) {
@@ -387,7 +387,7 @@ func (r *reading) findLink() error {
 	if r.link.Desk == "" {
 		return nil
 	}
-	sessions, err := r.view.Desks.Conversation(r.ctx, r.productID, r.link)
+	sessions, err := r.view.Desks.Conversation(ctx, r.productID, r.link)
 	summaries := make(map[string]string, len(sessions))
 	for _, l := range sessions {
 		summaries[l.SessionID] = l.Summary
