@@ -1,7 +1,9 @@
 package connector
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -272,17 +274,35 @@ func (c *conversation) forget(of Person) {
 // it returns those with a session that the person used before, already without the person.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (
 	records, others []record, _ Person, err error) {
-	known, links := of.SessionIDs, slices.Concat(slices.Collect(maps.Values(of.Links))...)
+	known, mayName, links := of.SessionIDs, of.mayName(), slices.Concat(slices.Collect(maps.Values(of.Links))...)
 	of.SessionIDs, of.Others = slices.Clip(of.SessionIDs), maps.Collect(maps.All(of.Others))
 	err = document.Each(ctx, s.docs, productID, conversationPrefix, func(doc document.Document) {
+		linked := slices.ContainsFunc(links, func(l Link) bool { return l.documentName() == doc.Name })
+		if !linked && !mayName(doc.Value) {
+			return
+		}
 		switch r := recordOf(doc); {
-		case r.adds(&of, known), slices.Contains(links, r.link()):
+		case r.adds(&of, known), linked:
 			records = append(records, r)
 		case r.dropOther(&of):
 			others = append(others, r)
 		}
 	})
 	return records, others, of, err
+}
+
+// mayName returns a function that reports whether a conversation's document may name the person. That
+// takes far less time than decoding it, and a product may have tens of thousands.
+func (p *Person) mayName() func(value []byte) bool {
+	quote := func(text string) []byte {
+		quoted, _ := json.Marshal(text) // as in the document; strings can always be encoded
+		return quoted
+	}
+	address := quote(p.Address)
+	return func(value []byte) bool {
+		hasID := func(id string) bool { return bytes.Contains(value, quote(id)) }
+		return slices.ContainsFunc(p.UserIDs, hasID) || p.Address != "" && bytes.Contains(bytes.ToLower(value), address)
+	}
 }
 
 // adds adds the person's sessions of a conversation, except the known ones, whose conversations are
