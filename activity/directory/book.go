@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,10 +21,14 @@ import (
 //
 // changed lists the documents to write, each once, in the order of their first change.
 type Book struct {
-	dir          *Directory
-	productID    string
-	stored       map[documentKey]*storedDocument
-	changed      []*storedDocument
+	dir       *Directory
+	productID string
+	stored    map[documentKey]*storedDocument
+	changed   []*storedDocument
+	made      []storedDocument // backs stored; reused by the next Open
+	settled   []activity.Event // backs the results of Settle; reused likewise
+	keys      []documentKey    // scratch space of Open
+
 	verifiedOnly bool
 }
 
@@ -45,27 +50,44 @@ func (s *Session) withhold(e *activity.Event) {
 	}
 }
 
-// Open empties the book and reads the documents that the events refer to.
-func (b *Book) Open(ctx context.Context, events []activity.Event) error {
+// Reset empties the book for use with another product, as if [Directory.Book] had returned it,
+// and reuses its memory. Events that Settle returned before are no longer valid.
+func (b *Book) Reset(productID string) {
+	b.forget()
+	b.productID, b.verifiedOnly = productID, false
+}
+
+// forget empties the book and keeps its memory.
+func (b *Book) forget() {
 	clear(b.stored)
-	b.changed = nil
-	keys := make([]documentKey, 0, 3*len(events))
+	clear(b.changed)
+	clear(b.made)
+	clear(b.settled)
+	clear(b.keys)
+	b.changed, b.made, b.settled, b.keys = b.changed[:0], b.made[:0], b.settled[:0], b.keys[:0]
+}
+
+// Open empties the book and reads the documents that the events refer to. Events that Settle
+// returned before are no longer valid.
+func (b *Book) Open(ctx context.Context, events []activity.Event) error {
+	b.forget()
+	b.keys = slices.Grow(b.keys, 3*len(events))
 	for i := range events {
 		e := &events[i]
 		if e.SessionID != "" {
-			keys = append(keys, ofSession(e.SessionID))
+			b.keys = append(b.keys, ofSession(e.SessionID))
 		}
 		if e.UserID != "" {
-			keys = append(keys, ofUser(e.UserID))
+			b.keys = append(b.keys, ofUser(e.UserID))
 		}
 		if e.Email != "" && e.SessionID+e.UserID != "" {
-			keys = append(keys, ofEmail(e.Email))
+			b.keys = append(b.keys, ofEmail(e.Email))
 		}
 		if e.Email != "" && e.UserID != "" && (e.SessionID == "" || e.Placed || isOwn(e.SessionID, e.UserID)) {
-			keys = append(keys, ofOwned(e.UserID))
+			b.keys = append(b.keys, ofOwned(e.UserID))
 		}
 	}
-	return b.load(ctx, keys...)
+	return b.load(ctx, b.keys...)
 }
 
 // documentKind is the kind of a document's subject.
@@ -119,6 +141,7 @@ func (k documentKey) documentName() string {
 type storedDocument struct {
 	doc     document.Document
 	kind    documentKind
+	read    bool
 	damaged bool // the document cannot be decoded
 	changed bool
 
@@ -189,27 +212,34 @@ func (f *fact) isHearsay(s *Session) bool {
 // load reads the documents that the book lacks in one call to the store. After an error the book
 // has none of them.
 func (b *Book) load(ctx context.Context, keys ...documentKey) error {
-	var missing []documentKey
-	var names []string
+	if b.stored == nil {
+		b.stored = make(map[documentKey]*storedDocument, len(keys))
+	}
+	names, missing := make([]string, 0, len(keys)), make([]*storedDocument, 0, len(keys))
+	fresh := b.made[len(b.made):] // it must not grow: the book points into it
+	if cap(fresh) < len(keys) {
+		fresh = make([]storedDocument, 0, len(keys))
+		b.made = fresh
+	}
 	for _, key := range keys {
 		if b.stored[key] == nil {
-			b.stored[key] = &storedDocument{kind: key.kind}
-			missing, names = append(missing, key), append(names, key.documentName())
+			fresh = append(fresh, storedDocument{kind: key.kind})
+			p := &fresh[len(fresh)-1]
+			b.stored[key] = p
+			names, missing = append(names, key.documentName()), append(missing, p)
 		}
 	}
+	b.made = b.made[:len(b.made)+len(fresh)]
 	if len(missing) == 0 {
 		return nil
 	}
 	docs, err := b.dir.docs.Get(ctx, b.productID, names...)
-	for i, key := range missing {
-		if err != nil {
-			delete(b.stored, key)
-			continue
-		}
-		b.stored[key].set(docs[i])
-	}
 	if err != nil {
+		maps.DeleteFunc(b.stored, func(_ documentKey, p *storedDocument) bool { return !p.read })
 		return fmt.Errorf("directory: read: %w", err)
+	}
+	for i, p := range missing {
+		p.set(docs[i])
 	}
 	return nil
 }
@@ -237,14 +267,15 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 // have been opened for the events.
 func (b *Book) Settle(sessionID string, events []activity.Event) (settled []activity.Event, expired int) {
 	p, s := b.session(sessionID)
-	earlier := 0
+	from, earlier := len(b.settled), 0
 	isPlaced := func(e activity.Event) bool { return e.Placed }
 	if slices.ContainsFunc(events, isPlaced) {
 		placed := slices.DeleteFunc(slices.Clone(events), func(e activity.Event) bool { return !e.Placed })
 		events = slices.DeleteFunc(slices.Clone(events), isPlaced)
-		settled, earlier = s.Servers.settle(nil, placed, b.dir.ttl)
+		b.settled, earlier = s.Servers.settle(b.settled, placed, b.dir.ttl)
 	}
-	if settled, expired = s.Clock.settle(settled, events, b.dir.ttl); len(settled) > 0 {
+	b.settled, expired = s.Clock.settle(b.settled, events, b.dir.ttl)
+	if settled = slices.Clip(b.settled[from:]); len(settled) > 0 {
 		b.change(p)
 	}
 	slices.SortStableFunc(settled, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })

@@ -366,5 +366,5 @@ func (d *Directory) Amend(
 
 // Book returns an empty book for a product.
 func (d *Directory) Book(productID string) *Book {
-	return &Book{dir: d, productID: productID, stored: map[documentKey]*storedDocument{}}
+	return &Book{dir: d, productID: productID}
 }

@@ -10,7 +10,7 @@ import (
 
 // set decodes a document that was read. A malformed one counts as empty and will be overwritten.
 func (p *storedDocument) set(doc document.Document) {
-	p.doc = doc
+	p.doc, p.read = doc, true
 	if !doc.Exists() {
 		return
 	}

@@ -146,10 +146,10 @@ type appending struct {
 func (r *Recorder) begin(productID string) *appending {
 	a, _ := r.idle.Get().(*appending)
 	if a == nil {
-		a = &appending{}
+		a = &appending{book: r.dir.Book(productID)}
 	}
 	a.productID, a.verifiedOnly = productID, r.opts.VerifiedOnly != nil && r.opts.VerifiedOnly(productID)
-	a.book = r.dir.Book(productID)
+	a.book.Reset(productID)
 	if a.verifiedOnly {
 		a.book.VerifiedOnly()
 	}
@@ -162,7 +162,7 @@ func (r *Recorder) end(a *appending) {
 	if cap(a.events) > maxEvents || cap(a.json) > maxData {
 		return
 	}
-	a.book = nil
+	a.book.Reset("")
 	clear(a.entries[:cap(a.entries)])
 	r.idle.Put(a)
 }
