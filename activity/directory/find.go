@@ -97,11 +97,10 @@ func (d *Directory) SessionOf(ctx context.Context, store recent.Store, productID
 	return sessionID, err
 }
 
-// LeadsOf returns what leads to a user: the addresses, in lower case, and sessions that know the user, which
-// may repeat. The addresses are those whose user, according to events outside of any session, is this one, the
-// newest 32, of which claims are the last to find room, and the present one. The sessions are those where the
-// user appeared without actions, and those that the addresses lead to; anybody may state an address, so the
-// latter need not be the user's.
+// LeadsOf returns a user's addresses, in lower case, and sessions that know the user, which may repeat. The
+// addresses are the present one and those that events outside of any session stated last for this user: the
+// newest 32, of which claims are the last to find room. The sessions are those where the user appeared without
+// actions, and those that the addresses lead to.
 func (d *Directory) LeadsOf(ctx context.Context, productID, userID string) (emails, sessionIDs []string, err error) {
 	b, user, own := d.Book(productID), ofUser(userID), ofOwned(userID)
 	if err := b.load(ctx, user, own); err != nil {

@@ -92,6 +92,9 @@ func TestDirectory_LeadsOf_aUserWhoDidNothing(t *testing.T) {
 		"where the visitor was a user": {events{acting(identified(1, "bob", ""))}, events{naming("bob", ada(2))}, true},
 		"as a mere claim, which the session forgets": {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))},
 			events{ada(2)}, false},
+		"and leaves": {nil, events{ada(2), identified(3, "bob", "")}, true},
+		"as a mere claim with an address": {events{standing(reported, reported, acting(seen(1, "s", "bob", "")))},
+			events{seen(2, "s", "ada", "ada@x.example")}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := having(t, standing(reported, reported, seen(1, "elsewhere", "ada", "ada@x.example")))

@@ -261,23 +261,30 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) {
 	s.Actions = slices.Insert(s.Actions, at, a)
 }
 
-// owners returns the users that own actions of the session, with the start of the newest one, and those
-// that it identified, with zero unless they own actions.
-func (s *memorySession) owners() map[string]int64 {
-	if len(s.Actions)+len(s.Identities) == 0 {
-		return nil
-	}
-	owners := map[string]int64{}
+// owner is a user that owns actions of a session, with the start of the newest one, or that the session
+// identified, with zero.
+type owner struct {
+	id     string
+	newest int64
+}
+
+func (o owner) compare(other owner) int { return cmp.Compare(o.id, other.id) }
+
+// owners returns the session's owners, ordered by ID.
+func (s *memorySession) owners() (owners []owner) {
 	for i := range s.Identities {
-		owners[s.Identities[i].UserID] = 0
+		owners = append(owners, owner{id: s.Identities[i].UserID})
 	}
-	last := "" // most sessions have one owner
-	for i := range slices.Backward(s.Actions) {
-		if owner, _ := s.owner(&s.Actions[i]); owner != last && owner != "" {
-			owners[owner], last = max(owners[owner], s.Actions[i].Start), owner
+	for i := range s.Actions {
+		id, _ := s.owner(&s.Actions[i])
+		if n := len(owners); n > 0 && owners[n-1].id == id {
+			owners[n-1].newest = s.Actions[i].Start
+		} else if id != "" {
+			owners = append(owners, owner{id, s.Actions[i].Start})
 		}
 	}
-	return owners
+	slices.SortFunc(owners, func(a, b owner) int { return cmp.Or(a.compare(b), cmp.Compare(b.newest, a.newest)) })
+	return slices.CompactFunc(owners, func(a, b owner) bool { return a.id == b.id })
 }
 
 // change calls do, which changes the session's actions and identities, keeps users in step, and returns
@@ -287,8 +294,8 @@ func (m *Memory) change(s *memorySession, do func()) fair.Item {
 	do()
 	owners := s.owners()
 	m.unlink(s, before, owners)
-	for id, newest := range owners {
-		m.link(s, id, newest)
+	for _, of := range owners {
+		m.link(s, of)
 	}
 	return m.item(s, len(owners))
 }
@@ -297,40 +304,40 @@ func (m *Memory) change(s *memorySession, do func()) fair.Item {
 // from the one whose newest action is the oldest: each of the others has an action that is no older,
 // and only maxEvents actions are kept of a user. The starts are kept beside the sessions: anybody can
 // send a user's actions in ever more sessions, each of which may have hundreds of actions to look at.
-func (m *Memory) link(s *memorySession, id string, newest int64) {
+func (m *Memory) link(s *memorySession, by owner) {
 	users := m.users[s.Product()]
 	if users == nil {
 		users = map[string][]userSession{}
 		m.users[s.Product()] = users
 	}
-	sessions := users[id]
+	sessions := users[by.id]
 	at := slices.IndexFunc(sessions, func(of userSession) bool { return of.memorySession == s })
 	if at < 0 {
 		at = len(sessions)
 		sessions = append(sessions, userSession{memorySession: s})
 	}
-	sessions[at].newest = newest
+	sessions[at].newest = by.newest
 	if len(sessions) > m.maxEvents {
 		oldest := slices.MinFunc(sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
 		sessions = slices.DeleteFunc(sessions, func(of userSession) bool { return of == oldest })
 	}
-	users[id] = sessions
+	users[by.id] = sessions
 }
 
 // unlink dissociates the session from its former owners, except for those that remain. It removes a
 // user without sessions.
-func (m *Memory) unlink(s *memorySession, owners, remain map[string]int64) {
+func (m *Memory) unlink(s *memorySession, owners, remain []owner) {
 	users := m.users[s.Product()]
-	for id := range owners {
-		if _, remains := remain[id]; remains {
+	for _, former := range owners {
+		if _, remains := slices.BinarySearchFunc(remain, former, owner.compare); remains {
 			continue
 		}
-		left := slices.DeleteFunc(users[id], func(of userSession) bool { return of.memorySession == s })
+		left := slices.DeleteFunc(users[former.id], func(of userSession) bool { return of.memorySession == s })
 		if len(left) == 0 {
-			delete(users, id)
+			delete(users, former.id)
 			continue
 		}
-		users[id] = left
+		users[former.id] = left
 	}
 	if len(users) == 0 {
 		delete(m.users, s.Product())
@@ -357,8 +364,7 @@ func (s *memorySession) wasVisitor(id string) bool {
 		!slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return a.User == id }) {
 		return false
 	}
-	_, isOwner := s.owners()[id]
-	return !isOwner
+	return !slices.ContainsFunc(s.owners(), func(of owner) bool { return of.id == id })
 }
 
 // item returns the cost of a session with so many owners, and the expiry of its oldest action or, without actions, of
