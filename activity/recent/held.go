@@ -26,7 +26,8 @@ type HeldAction struct {
 	JSON    string // see Record
 	Arrived Position
 
-	id uint64 // hash of the event's key
+	id     uint64 // hash of the event's key
+	packed bool   // see memorySession
 }
 
 // HeldIdentity is a [feed.Identity] in a [Held]. If its user equals the visitor, no other user

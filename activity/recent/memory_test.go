@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -231,6 +232,12 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 			}
 			return clicks(id("s", i/2), id("u", i/2), page, 5)
 		},
+		"packed ones that are forgotten": func(i int) activity.Batch {
+			if i%2 == 0 {
+				return clicks(id("s", i/2), id("u", i/2), page+long, 8)
+			}
+			return clicks(id("s", i/2), id("u", i/2), page, 5)
+		},
 	} {
 		grow := func(opts recent.MemoryOptions) (grown, said int64) {
 			m := musttest.New(recent.NewMemory(&opts))
@@ -309,6 +316,47 @@ func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
 			assert.LessOrEqual(t, float64(heap)/float64(json), 1.3)
 		})
 	}
+}
+
+// places returns the number of places in memory that hold a user's JSON, without anything between.
+func places(t *testing.T, m *recent.Memory, user string, actions int) (n int) {
+	t.Helper()
+	found := musttest.New(m.Recent(t.Context(), "acme", recent.Subject{UserID: user}, actions))
+	require.Len(t, found.Records, actions)
+	end := uintptr(0)
+	for _, r := range found.Records {
+		start := uintptr(unsafe.Pointer(unsafe.StringData(r.JSON)))
+		if start != end {
+			n++
+		}
+		end = start + uintptr(len(r.JSON))
+	}
+	return n
+}
+
+// Fetching fifty strings from all over the memory would take a lookup half as long again.
+func TestMemory_keepsTheJSONOfASessionTogether(t *testing.T) {
+	const most = recent.DefaultMaxEvents
+	for name, actions := range map[string]int{"just full": most, "full for long": 3*most + 1} {
+		t.Run(name, func(t *testing.T) {
+			m := musttest.New(recent.NewMemory(nil))
+			for range actions { // in turn with those of others
+				fill(t, m, 20, 1)
+			}
+			assert.LessOrEqual(t, places(t, m, "user7", most), most/5)
+		})
+	}
+}
+
+// The JSON of an erased action is not in memory until the session's next action.
+func TestMemory_erasureFreesMemory(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	addClicks(t, m, "bob", "s", time.Now(), 10)
+	addClick(t, m, "ada", "s", time.Now())
+	addClicks(t, m, "bob", "s", time.Now(), 10)
+	assert.Greater(t, places(t, m, "bob", 20), 1)
+	m.File("acme", recent.NewErasureFiling(&feed.Erasure{UserID: "ada"}))
+	assert.Equal(t, 1, places(t, m, "bob", 20))
 }
 
 func TestMemory_lookupCostsTheSameWithAnyNumberOfUsers(t *testing.T) {
