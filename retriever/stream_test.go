@@ -100,6 +100,7 @@ func TestStore_forgetsAnErasedPerson(t *testing.T) {
 		server.Send(by("eve", batch("s3", "", "i")))
 		time.Sleep(time.Second)
 		assert.Empty(t, events(t, s, "s1"))
+		assert.Equal(t, 1, s.Sessions(), "s3 alone")
 		assert.Len(t, events(t, s, "s3"), 2)
 		assert.Empty(t, eventsOf(t, s, ada))
 		for _, record := range append(events(t, s, "s2"), eventsOf(t, s, bob)...) {

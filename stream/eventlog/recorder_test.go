@@ -464,6 +464,7 @@ func TestRecorder_dividesTheActionsOfASession(t *testing.T) {
 		}
 		events = append(events, e)
 	}
+	slices.Reverse(events) // the order of their times counts
 	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
 	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...),
 		"who somebody is may be said again")
