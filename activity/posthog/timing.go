@@ -27,7 +27,7 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 		return ok
 	case e.Offset != "" && known:
 		out.Sent, out.Time = sent, sent.Add(-e.Offset.duration())
-	default:
+	case e.Offset != "":
 		out.Age = e.Offset.duration()
 	}
 	return true

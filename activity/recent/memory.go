@@ -47,6 +47,8 @@ type Memory struct {
 	// maxEvents. It has only products with users and users with sessions, and counts in the cost of these.
 	users map[string]map[string][]userSession
 	held  *fair.Cache[memoryKey, memorySession]
+	// before and after have the owners of the session that change was called with.
+	before, after []owner
 }
 
 // memoryKey is the key of a session or, if isOutside, of a user's actions outside any session.
@@ -83,7 +85,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	}
 	m.maxHeld = MaxHeld(m.maxEvents)
 	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes},
-		func(e *fair.Entry[memoryKey, memorySession]) { m.unlink(&e.Value, e.Value.owners(), nil) })
+		func(e *fair.Entry[memoryKey, memorySession]) { m.unlink(&e.Value, e.Value.owners(nil), nil) })
 	return m, nil
 }
 
@@ -310,8 +312,9 @@ type owner struct {
 
 func (o owner) compare(other owner) int { return cmp.Compare(o.id, other.id) }
 
-// owners returns the session's owners, ordered by ID.
-func (s *memorySession) owners() (owners []owner) {
+// owners appends the session's owners to none, ordered by ID.
+func (s *memorySession) owners(none []owner) []owner {
+	owners := none
 	for i := range s.Identities {
 		owners = append(owners, owner{id: s.Identities[i].UserID})
 	}
@@ -330,14 +333,17 @@ func (s *memorySession) owners() (owners []owner) {
 // change calls do, which changes the session's actions and identities, keeps users in step, and returns
 // the session's item.
 func (m *Memory) change(s *memorySession, do func()) fair.Item {
-	before := s.owners()
+	m.before = s.owners(m.before[:0])
 	do()
-	owners := s.owners()
-	m.unlink(s, before, owners)
-	for _, of := range owners {
+	m.after = s.owners(m.after[:0])
+	m.unlink(s, m.before, m.after)
+	for _, of := range m.after {
 		m.link(s, of)
 	}
-	return m.item(s, len(owners))
+	item := m.item(s, len(m.after))
+	clear(m.before) // keep no ID of a former owner
+	clear(m.after)
+	return item
 }
 
 // link associates the session with one of its owners. Beyond maxEvents sessions it dissociates the user
@@ -404,7 +410,7 @@ func (s *memorySession) wasVisitor(id string) bool {
 		!slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return a.User == id }) {
 		return false
 	}
-	return !slices.ContainsFunc(s.owners(), func(of owner) bool { return of.id == id })
+	return !slices.ContainsFunc(s.owners(nil), func(of owner) bool { return of.id == id })
 }
 
 // item returns the cost of a session with so many owners, and the expiry of its oldest action or, without actions, of

@@ -97,7 +97,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	// again    with the log's duplicates dropped, or from the current documents after a conflict
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
-	a.events = group(a.events[:0], timed(events, time.Now(), r.log.Now()))
+	a.events = group(a.events[:0], events, time.Now(), r.log.Now())
 	duplicates := len(events) - len(a.events)
 	result := activity.Result{}
 	for s := range steps(a.events) {

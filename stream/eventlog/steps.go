@@ -27,36 +27,31 @@ func ownerOf(e *activity.Event) owner {
 	return owner{event: e.ID}
 }
 
-// timed returns the events with their times of arrival by the clock of the log, and each with a time.
-// host is now by this process's clock, engine by the log's.
-func timed(events []activity.Event, host, engine time.Time) []activity.Event {
-	ahead := host.Sub(engine)
-	if ahead.Abs() < agreement {
-		ahead = 0
+// timed returns an event with its time of arrival by the clock of the log, and with a time. host is now
+// by this process's clock, engine by the log's.
+func timed(e activity.Event, host, engine time.Time) activity.Event {
+	if e.Received.IsZero() {
+		e.Received = host
 	}
-	events = slices.Clone(events)
-	for i := range events {
-		e := &events[i]
-		if e.Received.IsZero() {
-			e.Received = host
-		}
+	if ahead := host.Sub(engine); ahead.Abs() >= agreement {
 		e.Received = e.Received.Add(-ahead)
-		if e.Time.IsZero() {
-			e.Time, e.ServerTime = e.Received.Add(-e.Age), true
-		}
 	}
-	return events
+	if e.Time.IsZero() {
+		e.Time, e.ServerTime = e.Received.Add(-e.Age), true
+	}
+	return e
 }
 
 // agreement is the largest expected difference between two readings of one clock.
 // Clocks that differ by less are taken to be the same.
 const agreement = time.Millisecond
 
-// group appends the events without duplicates to grouped: one group after the other in the order
-// of appearance, and each group in the order of its stamps.
-func group(grouped, events []activity.Event) []activity.Event {
+// group appends the events without duplicates to grouped, timed: one group after the other in the
+// order of appearance, and each group in the order of its stamps.
+func group(grouped, events []activity.Event, host, engine time.Time) []activity.Event {
 	type place struct {
 		group int
+		at    time.Time
 		event *activity.Event
 	}
 	places := make([]place, 0, len(events))
@@ -70,14 +65,14 @@ func group(grouped, events []activity.Event) []activity.Event {
 		if _, ok := groups[of]; !ok {
 			groups[of] = len(groups)
 		}
-		places = append(places, place{groups[of], &events[i]})
+		places = append(places, place{groups[of], timed(events[i], host, engine).Time, &events[i]})
 	}
 	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), a.event.Time.Compare(b.event.Time))
+		return cmp.Or(cmp.Compare(a.group, b.group), a.at.Compare(b.at))
 	})
 	grouped = slices.Grow(grouped, len(places))
 	for _, p := range places {
-		grouped = append(grouped, *p.event)
+		grouped = append(grouped, timed(*p.event, host, engine))
 	}
 	return grouped
 }
