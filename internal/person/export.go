@@ -3,7 +3,6 @@ package person
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -34,10 +33,7 @@ type Export struct {
 	logBytes int
 }
 
-const (
-	maxLog      = 24 << 20 // bytes of the log in an export
-	readTimeout = 4 * time.Second
-)
+const maxLog = 24 << 20 // bytes of the log in an export
 
 // Session is a session in an [Export]. The identity applies to the whole
 // session.
@@ -90,43 +86,23 @@ func (s *session) export(f *found) (out Session, err error) {
 	return out, err
 }
 
-// readLog adds the person's entries of the log to an export, from the oldest to the newest at
-// the time of the call. It skips entries that are trimmed in the meantime.
+// readLog adds the person's entries of the log to an export, oldest first. Reading gigabytes takes longer
+// than a request, so it ignores the end of ctx.
 func (p *People) readLog(ctx context.Context, productID string, erasures []*feed.Erasure, e *Export) error {
-	bounds, err := p.Log.Bounds(ctx, productID)
-	if err != nil {
-		return fmt.Errorf("person: read the log: %w", err)
-	}
-	for into, at := make([]eventlog.Entry, 256), bounds.TrimmedTo; at.Compare(bounds.Newest) < 0 && !e.LogTruncated; {
-		n, err := p.read(ctx, productID, at, into)
-		var gap *eventlog.GapError
-		switch {
-		case errors.As(err, &gap):
-			at = gap.TrimmedTo
-			continue
-		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end: a closed log is read first
-			return nil
-		case err != nil:
+	for page, err := range eventlog.Pages(context.WithoutCancel(ctx), p.Log, productID) {
+		if err != nil {
 			return fmt.Errorf("person: read the log: %w", err)
 		}
-		for i := range into[:n] {
-			if err := e.addEntry(&into[i], erasures); err != nil {
+		for i := range page {
+			if err := e.addEntry(&page[i], erasures); err != nil {
 				return fmt.Errorf("person: %w", err)
 			}
 		}
-		at = into[n-1].ID
-		// Do not keep trimmed entries in memory until the end.
-		clear(into[:n])
+		if e.LogTruncated {
+			break
+		}
 	}
 	return nil
-}
-
-// read reads from the log. Reading gigabytes takes longer than a single read may, so each read
-// has its own timeout, and ignores the end of ctx.
-func (p *People) read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-	defer cancel()
-	return p.Log.Read(ctx, productID, after, into)
 }
 
 // addEntry adds the person's part of an entry. Once maxLog is exceeded it adds nothing

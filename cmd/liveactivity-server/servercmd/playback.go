@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,27 +70,19 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 // run replays the whole log, and then lets [assistance.WindowSpan] pass for the sessions at
 // its end. It skips entries that the log no longer has.
 func (p *playback) run(ctx context.Context, log eventlog.Log) error {
-	var into [256]eventlog.Entry
-	for after := (eventlog.ID{}); ; {
-		n, err := log.Read(ctx, p.productID, after, into[:])
-		var gap *eventlog.GapError
-		switch {
-		case errors.As(err, &gap):
-			after = gap.TrimmedTo
-			continue
-		case err != nil:
+	for page, err := range eventlog.Pages(ctx, log, p.productID) {
+		if err != nil {
 			return fmt.Errorf("--data-dir: %w", err)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case n == 0:
-			p.settle(p.now.Add(assistance.WindowSpan))
-			return nil
 		}
-		for _, entry := range into[:n] {
+		for _, entry := range page {
 			p.take(entry)
 		}
-		after = into[n-1].ID
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
+	p.settle(p.now.Add(assistance.WindowSpan))
+	return nil
 }
 
 // take replays an entry's actions at the time when the service received them. It skips other
