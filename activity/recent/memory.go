@@ -312,9 +312,8 @@ type owner struct {
 
 func (o owner) compare(other owner) int { return cmp.Compare(o.id, other.id) }
 
-// owners appends the session's owners to none, ordered by ID.
-func (s *memorySession) owners(none []owner) []owner {
-	owners := none
+// owners returns the session's owners, ordered by ID, in the memory of an empty slice.
+func (s *memorySession) owners(owners []owner) []owner {
 	for i := range s.Identities {
 		owners = append(owners, owner{id: s.Identities[i].UserID})
 	}
