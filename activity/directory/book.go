@@ -263,8 +263,8 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 
 // Settle corrects the times of events of one session by the clocks of their senders and returns the
 // events in time order; see [activity.Sink]. Events that had already expired on arrival are left
-// out and counted. Without a session ID, the events must be those of one request. The book must
-// have been opened for the events.
+// out and counted. Each event must have a Time. Without a session ID, the events must be those of one
+// request. The book must have been opened for the events.
 func (b *Book) Settle(sessionID string, events []activity.Event) (settled []activity.Event, expired int) {
 	p, s := b.session(sessionID)
 	from, earlier := len(b.settled), 0

@@ -62,9 +62,9 @@ type stamped struct {
 	stamp int64
 }
 
-// settle assigns times to the events of one request and appends them to settled in the order of
-// their stamps. It leaves out, counts and does not learn
-// from events that happened more than ttl before their arrival, or before the first point of a cut clock.
+// settle assigns times to the events of one request, which all have a Time, and appends them to settled
+// in the order of their stamps. It leaves out, counts and does not learn from events that happened more
+// than ttl before their arrival, or before the first point of a cut clock.
 func (c *clock) settle(settled, events []activity.Event, ttl time.Duration) (_ []activity.Event, expired int) {
 	var few [8]stamped
 	ordered := few[:0]

@@ -78,9 +78,9 @@ func (m *Meaning) NameVisitor() {
 }
 
 // Finish sets the event's time and, if it has none, the reason for ignoring it. The time is the
-// stamp, by the sender's clock, which showed sentAt when the request was sent; without a stamp it
-// is the time of arrival. An unreadable stamp makes the event malformed. Without a readable sentAt
-// the time is not corrected.
+// stamp, by the sender's clock, which showed sentAt when the request was sent; without a stamp the
+// event has none, so it happened on arrival. An unreadable stamp makes the event malformed. Without a
+// readable sentAt the time is not corrected.
 func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
 	if m.Reason = cmp.Or(m.Reason, ReasonToIgnore(&m.Event)); m.Reason != "" {
 		return

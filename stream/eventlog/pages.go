@@ -7,24 +7,29 @@ import (
 	"time"
 )
 
-// pageTimeout bounds the read of a page.
+// pageTimeout bounds each read of [Pages].
 const pageTimeout = 4 * time.Second
 
-// Pages returns the entries that the log retains of a product, in order, up to its end. It skips
-// entries that are trimmed in the meantime. A page is never empty, and valid until the next one.
-// The first error ends the sequence, with a nil page; a closed log is not an error. Each read may
-// take a few seconds, however long all of them take.
+// Pages returns the entries that the log retains of a product, in order, up to the newest one at the
+// start; a page may have a few more. It skips entries that are trimmed in the meantime. A page is
+// never empty, and valid until the next one. The first error ends the sequence, with a nil page. Each
+// read may take a few seconds, however long all of them take.
 func Pages(ctx context.Context, log Log, productID string) iter.Seq2[[]Entry, error] {
 	return func(yield func([]Entry, error) bool) {
+		bounds, err := timely(ctx, func(ctx context.Context) (Bounds, error) { return log.Bounds(ctx, productID) })
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		into := make([]Entry, readEntries)
-		for at := (ID{}); ; {
-			n, err := readPage(ctx, log, productID, at, into)
+		for at := bounds.TrimmedTo; at.Compare(bounds.Newest) < 0; {
+			n, err := timely(ctx, func(ctx context.Context) (int, error) { return log.Read(ctx, productID, at, into) })
 			var gap *GapError
 			switch {
 			case errors.As(err, &gap):
 				at = gap.TrimmedTo
 				continue
-			case errors.Is(err, ErrClosed), err == nil && n == 0:
+			case err == nil && n == 0: // the rest has just expired
 				return
 			case err != nil:
 				yield(nil, err)
@@ -39,8 +44,9 @@ func Pages(ctx context.Context, log Log, productID string) iter.Seq2[[]Entry, er
 	}
 }
 
-func readPage(ctx context.Context, log Log, productID string, at ID, into []Entry) (int, error) {
+// timely returns the result of a read, with pageTimeout for it.
+func timely[T any](ctx context.Context, read func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	return log.Read(ctx, productID, at, into)
+	return read(ctx)
 }

@@ -51,6 +51,46 @@ func TestPages_haveAllThatIsRetained(t *testing.T) {
 	assert.Equal(t, want, all)
 }
 
+// A product is appended to faster than a log far away is read.
+func TestPages_endAtTheNewestEntryOfTheirStart(t *testing.T) {
+	log := musttest.New(memorylog.New(nil))
+	require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries("before", 100)))
+	n := 0
+	for page, err := range eventlog.Pages(t.Context(), log, product) {
+		require.NoError(t, err)
+		n++
+		require.LessOrEqual(t, n, 2, "of %d entries", len(page))
+		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("since", n, "-"), 1)))
+	}
+	assert.Equal(t, 2, n)
+}
+
+// Entries may be trimmed after the bounds were read.
+func TestPages_skipWhatIsTrimmedMeanwhile(t *testing.T) {
+	inner := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 64 << 10}}))
+	log, n := &watchtest.Log{Log: inner}, 0
+	appends := func() {
+		n++
+		require.NoError(t, inner.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("x", n, "-"), 10)))
+	}
+	trimmedTo := func() eventlog.ID { return eventlogtest.Bounds(t, inner, product).TrimmedTo }
+	for range 10 {
+		appends()
+	}
+	before := trimmedTo()
+	log.Before = func(_ context.Context, op watchtest.Op) error {
+		for op.Name == "read" && trimmedTo() == before {
+			appends()
+		}
+		return nil
+	}
+	all, _, err := pages(t, log)
+	require.NoError(t, err)
+	require.NotEqual(t, before, trimmedTo())
+	require.NotEmpty(t, all)
+	assert.Equal(t, eventlogtest.Retained(t, inner, product)[0].ID, all[0].ID)
+}
+
 func TestPages_endWithTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
